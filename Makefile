@@ -1,0 +1,44 @@
+# Each target does its own set-up on a fresh machine: a .venv, the install, the small model.
+SHELL := bash
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: demo test fast lint wheel clean
+
+demo: $(STAMP) model  ## a night on real tasks with a real model, offline
+	rm -rf demo
+	$(BIN)/nightschool new demo --suite style:7
+	$(BIN)/nightschool evolve demo --iterations 4
+
+test: $(STAMP) model  ## the whole suite, the real model's short night among it
+	$(BIN)/pytest
+
+fast: $(STAMP)  ## without the real model
+	$(BIN)/pytest -m "not model"
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+wheel: $(STAMP)  ## build the wheel and smoke-run it in a clean venv
+	rm -rf dist .venv-wheel
+	$(BIN)/python -m build --wheel --outdir dist .
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/pip install --quiet --disable-pip-version-check dist/*.whl
+	cd .venv-wheel && bin/nightschool --help > /dev/null && bin/nightschool models list && bin/nightschool new smoke --suite runbook:1 && bin/nightschool suite check smoke/suite && rm -rf smoke
+	rm -rf .venv-wheel
+
+.PHONY: model
+model: $(STAMP)
+	$(BIN)/nightschool models pull smollm2-135m
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[cpu,dev]"
+	touch $@
+
+clean:
+	rm -rf .venv .venv-wheel dist demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,97 @@
+"""Picks the backend for this machine, says why, and opens the engine.
+
+MLX on Apple silicon, vLLM on CUDA, transformers elsewhere; a model that is tied to a backend, a server's URL
+and an explicit request go first. A backend is `nightschool.engine.backends.NAME` with `load(spec, *, width)
+-> Engine`; it is imported only here, when it is opened, and its packages are looked for without importing
+them.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from nightschool.disk.errors import Problem, nearest
+
+if TYPE_CHECKING:
+    from nightschool.engine.engine import Engine
+    from nightschool.engine.models import Models, ModelSpec
+
+PACKAGES = {
+    "mlx": ("mlx", "mlx_lm"),
+    "vllm": ("vllm",),
+    "transformers": ("torch", "transformers"),
+    "openai": (),
+    "scripted": (),
+    "uniform": (),
+}
+"""Backend -> the packages that it needs."""
+EXTRAS = {"mlx": "mlx", "vllm": "cuda", "transformers": "cpu"}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A backend, and why it is this one."""
+
+    name: str
+    reason: str
+
+
+def choose_backend(spec: ModelSpec | None, requested: str | None = None) -> Choice:
+    """The backend for this model (`None`: for any) on this machine."""
+    if requested is not None:
+        if requested not in PACKAGES:
+            raise Problem(f"no backend is called {requested!r}", nearest(requested, PACKAGES))
+        return Choice(requested, "asked for")
+    if spec is not None and spec.backend is not None:
+        return Choice(spec.backend, f"{spec.alias} is tied to it")
+    if spec is not None and spec.kind == "http":
+        return Choice("openai", f"{spec.alias} is on a server, {spec.host}")
+    if sys.platform == "darwin" and platform.machine() == "arm64":
+        return _first("mlx", "Apple silicon")
+    if sys.platform == "linux" and shutil.which("nvidia-smi"):
+        return _first("vllm", "an NVIDIA GPU")
+    return Choice("transformers", "no Apple or NVIDIA GPU, so it runs on the CPU")
+
+
+def resolve(models: Models, alias: str, requested: str | None = None) -> tuple[ModelSpec, Choice]:
+    """The model as the backend that is chosen for it sees it."""
+    entry = next((spec for spec in models.available() if spec.alias == alias), None)
+    choice = choose_backend(entry, requested)
+    return models.get(alias, choice.name), choice
+
+
+def missing(backend: str) -> list[str]:
+    """The packages that this backend needs and that are not installed."""
+    return [package for package in PACKAGES[backend] if find_spec(package) is None]
+
+
+def open_engine(spec: ModelSpec, *, backend: str | None = None, width: int | None = None) -> Engine:
+    """Load the model. `width`: the most rows in one batch (`None`: what fits in memory)."""
+    name = choose_backend(spec, backend).name
+    if lacking := missing(name):
+        raise Problem(
+            f"the {name} backend needs {' and '.join(lacking)}, which is not installed",
+            f'pip install "nightschool[{EXTRAS[name]}]"',
+        )
+    if not spec.ready:
+        raise Problem(
+            f"{spec.alias} is not on this machine yet", f"run: nightschool models pull {spec.alias}"
+        )
+    engine: Engine = import_module(f"nightschool.engine.backends.{name}").load(spec, width=width)
+    return engine
+
+
+def _first(name: str, device: str) -> Choice:
+    """The device's own backend, unless only transformers is installed."""
+    if missing(name) and not missing("transformers"):
+        extra = EXTRAS[name]
+        return Choice(
+            "transformers", f'{device}, but {name} is not installed (pip install "nightschool[{extra}]")'
+        )
+    return Choice(name, device)

@@ -1,0 +1,41 @@
+"""`nightschool trace`: one trace in full, or the list of them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from nightschool.cli import output
+from nightschool.cli.options import HERE, Dir, Json
+
+
+def trace(
+    identity: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="For example iter-003/train/TASK; leave out to list them.")
+    ] = None,
+    folder: Dir = HERE,
+    as_json: Json = False,
+) -> None:
+    """Show what the model was told, what it answered and how it was graded."""
+    from nightschool.disk.errors import Problem, nearest
+    from nightschool.loop import traces
+    from nightschool.loop.workspace import find
+
+    space = find(folder)
+    known = sorted(str(path.relative_to(space.raw).with_suffix("")) for path in space.raw.glob("iter-*/*/*.json"))
+    if identity is None:
+        output.data(known) if as_json else print("\n".join(known))
+        return
+    if identity not in known:
+        raise Problem(f"no trace {identity!r}", nearest(identity, known[-500:]))
+    found = traces.read(space.raw, identity)
+    if as_json:
+        output.data(asdict(found))
+        return
+    for message in found.messages:
+        print(f"[{message['role']}]\n{message['content']}\n")
+    for step in found.steps:
+        print(f"[{step.action}] {dict(step.args)}\n{step.observation}\n")
+    print(f"[answer] {found.answer}\n[expected] {found.expected}\n[score] {found.score:.3f}  {found.reason}")

@@ -1,0 +1,319 @@
+"""The stages of a night. Each is done once: its journal event is read back when the night is resumed.
+
+The order inside a stage is always: compute; write the plan or the traces; journal; carry out. Whatever is carried out
+can be carried out again, so a kill between any two instructions loses at most the work of one reply.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+from nightschool.disk import files
+from nightschool.engine.engine import Agent, drive
+from nightschool.engine.types import EngineError, Message, OutOfMemory
+from nightschool.loop import plans, skills, stats, traces, wiki
+from nightschool.loop.crew import Crew
+from nightschool.loop.gate import Candidate, Decision, Gate, Outcome
+from nightschool.loop.journal import Event, Journal, add_counts
+from nightschool.loop.progress import Watcher
+from nightschool.loop.skills import SkillSet
+from nightschool.loop.strategies.base import Change, Proposal, State, Strategy, Study
+from nightschool.loop.student import Seat, solve, system_prompt
+from nightschool.loop.suite import Suite, Task
+from nightschool.loop.traces import Split, Trace
+from nightschool.loop.workspace import Config, Workspace
+
+T = TypeVar("T")
+RETRIES = 2
+
+
+class Night:
+    """One night of one workspace."""
+
+    def __init__(
+        self,
+        space: Workspace,
+        suite: Suite,
+        config: Config,
+        journal: Journal,
+        crew: Crew,
+        strategy: Strategy,
+        gate: Gate,
+        watcher: Watcher,
+    ) -> None:
+        """Begin, or take up, the night that the journal tells of (nights.py opens it)."""
+        self.space, self.suite, self.config, self.journal = space, suite, config, journal
+        self.crew, self.strategy, self.gate, self.watcher = crew, strategy, gate, watcher
+        self.started = journal.night()[0]
+        self.first = int(self.started["k"])
+        self._clock = time.monotonic()
+
+    # The algorithm's calls, in its order.
+
+    def baseline(self) -> float:
+        """The best val score so far: of the skills as they are, then of whatever was accepted."""
+        event = self.journal.find("baseline", self.first)
+        if event is None:
+            standing, known = skills.load(self.space.skills), self.started["carried"]
+            skills.write(self.space.iteration(self.first) / "skills", standing)
+            score = traces.mean(self.rollout(self.first, "val", self.suite.val, standing)) if known is None else known
+            event = self._journal("baseline", self.first, score=score)
+        accepted = [settled["score"] for settled in self.journal.of("settled") if settled["accepted"]]
+        return float(accepted[-1] if accepted else event["score"])
+
+    def iterations(self) -> Iterator[int]:
+        """Iterations that are not settled yet."""
+        for k in range(self.first + 1, self.first + 1 + int(self.started["iterations"])):
+            if self.journal.find("settled", k) is None:
+                yield k
+
+    def state(self, k: int) -> State:
+        """Everything that a strategy may look at in iteration k: train only."""
+        config = self.config
+        return State(
+            k=k,
+            train=self.suite.train,
+            skills=skills.load(self.space.skills),
+            wiki=wiki.load(self.space.wiki),
+            history=self.history(),
+            impact=self._impact(),
+            rejected=self._rejected(),
+            settings=config.settings,
+            seed=config.seed,
+            suite=self.suite.name,
+            model=self.crew.model("student").alias,
+            maintainer=self.crew.meter("maintainer"),
+            proposer=self.crew.meter("proposer"),
+            trace=lambda identity: traces.read(self.space.raw, identity),
+            too_long=self._too_long,
+        )
+
+    def rollout(
+        self, k: int, split: Split, tasks: Sequence[Task], with_skills: SkillSet, **seat: Any
+    ) -> tuple[Trace, ...]:
+        """The student on these tasks; traces that lie on the disk already are kept."""
+        event = self.journal.find(split, k)
+        done = self._run(k, split, tasks, with_skills, kept=event is not None, **seat)
+        if event is None:
+            self._journal(split, k, **_summary(done))
+        return done
+
+    def study(self, k: int, seen: Sequence[Trace]) -> None:
+        """The maintainer's call; its edits are written whatever comes of the skill."""
+        if self.journal.find("study", k) is None:
+            self.watcher.stage(k, "study", 1)
+            study: Study = self._one("maintainer", lambda: self.strategy.study(self.state(k), seen))
+            sha = plans.write_study(self.space, k, study)
+            counts = {"edits": dict(study.edits), "replies": dict(study.replies), "usage": dict(study.usage)}
+            self._journal("study", k, plan=sha, pages=[page.id for page in study.pages], log=study.log, **counts)
+        if self.journal.find("proposal", k) is None:
+            plans.carry_out_study(self.space, k)
+
+    def propose(self, k: int, seen: Sequence[Trace]) -> Proposal:
+        """The proposer's one change."""
+        if self.journal.find("proposal", k) is None:
+            self.watcher.stage(k, "propose", 1)
+            proposal: Proposal = self._one("proposer", lambda: self.strategy.propose(self.state(k), seen))
+            sha = plans.write_proposal(self.space, k, proposal)
+            counts = {"edits": dict(proposal.edits), "replies": dict(proposal.replies), "usage": dict(proposal.usage)}
+            change = proposal.change
+            self._journal(
+                "proposal",
+                k,
+                plan=sha,
+                action=change.action if change else "no_action",
+                skill=change.skill.name if change else None,
+                reads=list(proposal.reads),
+                omitted=list(proposal.omitted),
+                **counts,
+            )
+        return plans.read_proposal(self.space, k)
+
+    def try_out(self, k: int, change: Change, best: float) -> Outcome:
+        """Val with the candidate, and the gate's verdict; an accept is journaled before skills/ is touched."""
+        event = self.journal.find("gate", k)
+        if event is None:
+            parent = skills.load(self.space.skills)
+            candidate = parent.put(change.skill)
+            plans.write_candidate(self.space, candidate)
+            ran = self.rollout(k, "val", self.suite.val, candidate)
+            score, decision = traces.mean(ran), self._decide(k, parent, candidate, traces.mean(ran), best)
+            scores = {trace.task: trace.score for trace in ran}
+            event = self._journal(
+                "gate",
+                k,
+                score=score,
+                best=best,
+                accepted=decision.accepted,
+                reason=decision.reason,
+                action=change.action,
+                skill=change.skill.name,
+                fingerprint=change.fingerprint,
+                scores=scores,
+            )
+        return Outcome(k, change.action, change.skill.name, event["score"], event["accepted"], event["reason"])
+
+    def settle(self, outcome: Outcome, proposal: Proposal, best: float) -> None:
+        """Carry the verdict out and write it down: skills/, skill-impact.md, logs.md."""
+        if outcome.accepted and proposal.change is not None:
+            before, after = f"{best:.3f}", f"{outcome.score:.3f}"
+            skill = proposal.change.skill.with_metadata(**{"val-before": before, "val-after": after})
+            plans.accept(self.space, skills.load(self.space.skills).put(skill))
+        else:
+            plans.reject(self.space)
+        study = self.journal.find("study", outcome.k)
+        plans.record(self.space, outcome, proposal, best, study["log"] if study else "")
+        self._journal("settled", outcome.k, **{key: value for key, value in asdict(outcome).items() if key != "k"})
+
+    def test(self) -> None:
+        """The test split, once, with the first and the final skills."""
+        if self.journal.find("result", self.first) is not None:
+            return
+        first, final = skills.load(self.space.iteration(self.first) / "skills"), skills.load(self.space.skills)
+        last = max(event["k"] for event in self.journal.night())
+        before = self.rollout(self.first, "test", self.suite.test, first)
+        after = before if first.sha == final.sha else self.rollout(last, "test", self.suite.test, final)
+        result = stats.paired(
+            [trace.score for trace in before], [trace.score for trace in after], seed=self.config.seed
+        )
+        figures = asdict(result)
+        self._journal("result", self.first, first=figures.pop("before"), final=figures.pop("after"), **figures)
+
+    def end(self, reason: str) -> None:
+        """The night is over."""
+        self._journal("end", self.first, reason=reason, skills=files.tree_hash(self.space.skills))
+
+    def history(self) -> tuple[Outcome, ...]:
+        """What came of every iteration of this workspace so far."""
+        keys = ("action", "skill", "score", "accepted", "reason")
+        return tuple(
+            Outcome(event["k"], **{key: event[key] for key in keys})
+            for event in self.journal.events
+            if event["event"] == "settled"
+        )
+
+    # How stages are carried out.
+
+    def _decide(self, k: int, parent: SkillSet, candidate: SkillSet, score: float, best: float) -> Decision:
+        verdict = Candidate(score, best)
+        if self.gate.confirms and score > best:
+            mine = self.rollout(k, "confirm", self.suite.val, candidate, attempt=1)
+            standing = self.rollout(k, "standing", self.suite.val, parent, attempt=1)
+            verdict = Candidate(score, best, (traces.mean(mine), traces.mean(standing)))
+        return self.gate.decide(self.history(), verdict)
+
+    def _run(
+        self,
+        k: int,
+        split: Split,
+        tasks: Sequence[Task],
+        with_skills: SkillSet,
+        *,
+        kept: bool = False,
+        attempt: int = 0,
+    ) -> tuple[Trace, ...]:
+        self.watcher.stage(k, split, len(tasks))
+        seat = Seat(
+            self.suite,
+            with_skills,
+            self.config.settings,
+            split,
+            k,
+            self.config.seed,
+            self.crew.model("student").alias,
+            self.crew.meter("student"),
+            attempt=attempt,
+            engine=self.crew.facts("student"),
+            defaults=self.crew.model("student").sampling,
+        )
+        found = {task.id: self._finished(seat, task, kept=kept) for task in tasks}
+        todo = {task.id: task for task in tasks if found[task.id] is None}
+        if todo and kept:
+            missing = ", ".join(sorted(todo))
+            self.watcher.note(f"traces of iteration {k} are missing and are made again: {missing}")
+        done = len(tasks) - len(todo)
+        for made in self._agents("student", todo, lambda task: solve(seat, task)):
+            traces.write(self.space.raw, made)
+            found[made.task] = made
+            done += 1
+            self.watcher.tick(done, made.usage.get("generated_tokens") or 0)
+        return tuple(trace for task in tasks if (trace := found[task.id]) is not None)
+
+    def _finished(self, seat: Seat, task: Task, *, kept: bool) -> Trace | None:
+        identity = traces.trace_id(seat.iteration, seat.split, task.id)
+        if not traces.exists(self.space.raw, identity):
+            return None
+        trace = traces.read(self.space.raw, identity)
+        if kept:
+            return trace
+        return (
+            trace
+            if (trace.skills_sha, trace.attempt, trace.model) == (seat.skills.sha, seat.attempt, seat.model)
+            else None
+        )
+
+    def _agents(self, role: str, todo: dict[str, Task], start: Callable[[Task], Agent[Trace]]) -> Iterator[Trace]:
+        for attempt in range(RETRIES + 1):
+            try:
+                agents = {name: start(task) for name, task in todo.items()}
+                for name, trace in drive(self.crew.engine(role), agents):
+                    del todo[name]
+                    yield trace
+                return
+            except EngineError as error:
+                self._retry(role, attempt, error)
+
+    def _one(self, role: str, start: Callable[[], Agent[T]]) -> T:
+        for attempt in range(RETRIES + 1):
+            try:
+                for _, result in drive(self.crew.engine(role), {role: start()}):
+                    self.watcher.tick(1, 0)
+                    return result
+            except EngineError as error:
+                self._retry(role, attempt, error)
+        raise AssertionError("an agent always ends or raises")
+
+    def _retry(self, role: str, attempt: int, error: EngineError) -> None:
+        if attempt == RETRIES or (isinstance(error, OutOfMemory) and attempt):
+            raise error
+        self.watcher.note(f"the engine failed and is started again: {error.what}")
+        self.crew.restart(role)
+
+    def _journal(self, event: str, k: int, **data: Any) -> Event:
+        now = time.monotonic()
+        record = self.journal.append(event, k, **data, seconds=round(now - self._clock, 3))
+        self._clock = now
+        self.watcher.event(record)
+        return record
+
+    def _impact(self) -> str:
+        path = self.space.wiki / "skill-impact.md"
+        return files.read_text(path) if path.is_file() else ""
+
+    def _rejected(self) -> frozenset[str]:
+        return frozenset(
+            event["fingerprint"] for event in self.journal.events if event["event"] == "gate" and not event["accepted"]
+        )
+
+    def _too_long(self, candidate: SkillSet) -> str | None:
+        meter = self.crew.meter("student")
+        system = Message("system", system_prompt(self.suite, candidate))
+        tasks = (*self.suite.train, *self.suite.val, *self.suite.test)
+        longest = max(meter.count((system, Message("user", task.prompt))) for task in tasks)
+        needed = longest + self.suite.max_tokens
+        if needed <= meter.context:
+            return None
+        return f"with it the skills and the longest task need {needed} tokens, and the context has {meter.context}"
+
+
+def _summary(done: Sequence[Trace]) -> dict[str, Any]:
+    answers = {"total": len(done), "cut": sum(trace.finish == "length" for trace in done)}
+    return {
+        "score": traces.mean(tuple(done)),
+        "answers": answers,
+        "replies": add_counts(*(trace.replies for trace in done)),
+        "usage": add_counts(*(trace.usage for trace in done)),
+    }

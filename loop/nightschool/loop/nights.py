@@ -1,0 +1,132 @@
+"""Opening a night: the suite, the strategy, the engines and the journal that belong together, and the rules of resuming."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from nightschool.disk import files
+from nightschool.disk.errors import Problem
+from nightschool.disk.jsonl import AppendLog
+from nightschool.disk.locks import Lock
+from nightschool.engine.engine import Engine
+from nightschool.loop.crew import Crew
+from nightschool.loop.gate import make_gate
+from nightschool.loop.journal import Event, Journal
+from nightschool.loop.night import Night
+from nightschool.loop.progress import Watcher
+from nightschool.loop.strategies.base import Strategy
+from nightschool.loop.strategies.controls import Placebo
+from nightschool.loop.strategies.wikiskill.strategy import WikiSkill
+from nightschool.loop.suite import Suite, load_suite, shuffled
+from nightschool.loop.workspace import Config, Workspace
+
+SWEPT = ("suite", "skills", "candidate", "wiki", "raw", "memory", ".")
+
+
+def strategy_for(control: str) -> Strategy:
+    """The strategy of a control; none and `random` (which changes the engine) run WikiSkill itself."""
+    return Placebo() if control == "placebo" else WikiSkill(wiki=control != "nowiki")
+
+
+def suite_for(space: Workspace, config: Config) -> Suite:
+    """The workspace's suite, its train answers permuted for `--control shuffled`."""
+    suite = load_suite(space.suite)
+    return replace(suite, train=shuffled(suite.train, config.seed)) if config.control == "shuffled" else suite
+
+
+def resolve(space: Workspace, flags: Mapping[str, Any]) -> Config:
+    """config.json with the flags of this call; a flag that conflicts with an unfinished night is refused by its name."""
+    standing = space.config()
+    wanted = standing.changed(**flags)
+    differing = standing.conflicts(wanted)
+    if differing and Journal(space.journal).unfinished:
+        raise Problem(
+            f"the unfinished night runs with another {', '.join(differing)}",
+            "leave the flag out to go on with it, or finish that night first",
+        )
+    return wanted
+
+
+def identity(suite: Suite, config: Config, student: str) -> dict[str, Any]:
+    """What a val score depends on besides the skills; when it changes, a new baseline is run."""
+    settings = {key: getattr(config.settings, key) for key in ("student_temperature", "student_turns", "think")}
+    return {
+        "suite": suite.sha,
+        "student": student,
+        "backend": config.backend,
+        "settings": settings,
+        "seed": config.seed,
+    }
+
+
+@contextmanager
+def open_night(
+    space: Workspace,
+    config: Config,
+    roles: Mapping[str, str],
+    opener: Callable[[str], Engine],
+    watcher: Watcher,
+    *,
+    together: Callable[[str, str], bool] = lambda a, b: True,
+) -> Iterator[Night]:
+    """Take the workspace's lock, sweep what a killed night left, and take up or begin a night."""
+    with Lock(space.lock):
+        for folder in SWEPT:
+            files.sweep(space.root / folder)
+        suite, journal = suite_for(space, config), Journal(space.journal)
+        gate = make_gate(config.settings.gate, student_temperature=config.settings.student_temperature)
+        crew = Crew(roles, opener, together=together)
+        try:
+            _begin(space, suite, config, journal, crew, watcher)
+            yield Night(space, suite, config, journal, crew, strategy_for(config.control), gate, watcher)
+        finally:
+            crew.close()
+
+
+def _begin(space: Workspace, suite: Suite, config: Config, journal: Journal, crew: Crew, watcher: Watcher) -> None:
+    """Resume the unfinished night, or journal the start of the next."""
+    marks = identity(suite, config, crew.roles["student"])
+    if journal.unfinished:
+        started = journal.night()[0]
+        changed = [key for key, value in marks.items() if started["identity"].get(key) != value]
+        if changed:
+            raise Problem(
+                f"{', '.join(changed)} changed since this night began",
+                "undo the change to go on with it, or remove journal.jsonl to begin anew",
+            )
+        AppendLog(space.raw / "resumes.jsonl").append(
+            {"schema": 1, "at": len(journal.events), "time": round(time.time(), 3)}
+        )
+        watcher.note(f"resuming at iteration {max(event['k'] for event in journal.night())}")
+        return
+    space.save(config)
+    first = journal.last_iteration() + 1
+    journal.append(
+        "night",
+        first,
+        identity=marks,
+        skills=files.tree_hash(space.skills),
+        iterations=config.settings.iterations,
+        roles=dict(crew.roles),
+        control=config.control,
+        carried=_carried(space, journal, marks),
+    )
+
+
+def _carried(space: Workspace, journal: Journal, marks: Mapping[str, Any]) -> float | None:
+    """The best score of the last night, when nothing that it depends on has changed."""
+    night: list[Event] = journal.night()
+    if not night or night[0]["identity"] != marks or night[-1]["event"] != "end":
+        return None
+    if night[-1]["skills"] != files.tree_hash(space.skills):
+        return None
+    scores = [
+        event["score"]
+        for event in night
+        if event["event"] == "baseline" or (event["event"] == "settled" and event["accepted"])
+    ]
+    return float(scores[-1])

@@ -1,0 +1,77 @@
+"""What a night came to, read from the journal alone: the status that people and scripts see.
+
+Keys of the status are stable (docs/workspace.md); what is unknown is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nightschool.disk import jsonl
+from nightschool.loop.journal import Event, Journal, add_counts
+from nightschool.loop.workspace import Workspace
+
+REPLIES = ("total", "valid", "retried", "degraded")
+EDITS = ("total", "applied", "append", "replace", "insert_after")
+TOKENS = {"prompt": "prompt_tokens", "cached": "cached_tokens", "generated": "generated_tokens"}
+
+
+def status(space: Workspace) -> dict[str, Any]:
+    """The last night of this workspace, as `status --json` prints it."""
+    config, night = space.config(), Journal(space.journal).night()
+    result = _first(night, "result")
+    baseline = _first(night, "baseline")
+    settled = [event for event in night if event["event"] == "settled"]
+    accepted = [event["score"] for event in settled if event["accepted"]]
+    start, end = (night[0] if night else None), _first(night, "end")
+    usage = add_counts(*(event.get("usage", {}) for event in night))
+    return {
+        "schema": 1,
+        "state": "new" if start is None else "finished" if end else "unfinished",
+        "ended": end["reason"] if end else None,
+        "suite": config.suite,
+        "control": config.control,
+        "seed": config.seed,
+        "gate": config.settings.gate,
+        "model": start["roles"]["student"] if start else config.models.get("student"),
+        "roles": start["roles"] if start else dict(config.models),
+        "backend": config.backend,
+        "baseline": baseline["score"] if baseline else None,
+        "best": (accepted or [baseline["score"]])[-1] if baseline else None,
+        "iterations": [
+            {key: event[key] for key in ("k", "action", "skill", "score", "accepted", "reason")} for event in settled
+        ],
+        "replies": _counts(night, "replies", REPLIES),
+        "answers": _counts(night, "answers", ("total", "cut")),
+        "edits": _counts(night, "edits", EDITS),
+        "test": {key: result[key] for key in ("first", "final", "delta", "ci95", "p_value")} if result else None,
+        "tokens": {name: usage.get(key, 0) for name, key in TOKENS.items()},
+        "seconds": round(sum(event.get("seconds", 0.0) for event in night), 1),
+        "stages": _stages(night),
+        "resumes": _resumes(space, start),
+    }
+
+
+def _first(night: Sequence[Event], kind: str) -> Event | None:
+    return next((event for event in night if event["event"] == kind), None)
+
+
+def _counts(night: Sequence[Event], kind: str, keys: Sequence[str]) -> dict[str, int]:
+    total = add_counts(*(event.get(kind, {}) for event in night))
+    return {key: total.get(key, 0) for key in keys}
+
+
+def _stages(night: Sequence[Event]) -> Mapping[str, float]:
+    """Seconds by stage."""
+    stages: dict[str, float] = {}
+    for event in night:
+        stages[event["event"]] = round(stages.get(event["event"], 0.0) + event.get("seconds", 0.0), 1)
+    return stages
+
+
+def _resumes(space: Workspace, start: Event | None) -> int:
+    path = space.raw / "resumes.jsonl"
+    if start is None or not path.is_file():
+        return 0
+    return sum(record["at"] > start["n"] for _, record in jsonl.read(path))

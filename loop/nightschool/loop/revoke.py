@@ -1,0 +1,28 @@
+"""Revoking a skill by hand: it leaves skills/, its full text and the reason stay in skill-impact.md."""
+
+from __future__ import annotations
+
+import shutil
+
+from nightschool.disk import patches
+from nightschool.disk.locks import Lock
+from nightschool.loop import skills, wiki
+from nightschool.loop.journal import Journal
+from nightschool.loop.workspace import Workspace
+
+
+def revoke(space: Workspace, name: str, reason: str) -> None:
+    """Log the skill in full, then remove it. The next night measures a new baseline."""
+    with Lock(space.lock):
+        skill = skills.read(space.skills / name)
+        last = Journal(space.journal).last_iteration()
+        number = sum(f"| revoked | {name}" in heading for heading, _ in wiki.entries(_text(space))) + 1
+        heading = f"iteration {max(last, 0)} | revoked | {name}" + (f" | {number}" if number > 1 else "")
+        body = f"- Reason: {' '.join(reason.split())}\n\nSKILL.md in full:\n\n{patches.quote(skill.skill_md)}\n\nPURPOSE.md in full:\n\n{patches.quote(skill.purpose_md)}"
+        wiki.add_entry(space.wiki / "skill-impact.md", "Skill impact", heading, body)
+        shutil.rmtree(space.skills / name)
+
+
+def _text(space: Workspace) -> str:
+    path = space.wiki / "skill-impact.md"
+    return path.read_text("utf-8") if path.is_file() else ""

@@ -1,0 +1,62 @@
+"""Asking a model under a grammar: a reply that cannot be used is retried with the reason, a bounded number of times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+from nightschool.engine.grammar import Grammar
+from nightschool.engine.types import Completion, Message, Request, Sampling
+from nightschool.loop.journal import add_counts
+
+T = TypeVar("T")
+ATTEMPTS = 3
+
+
+class Unusable(Exception):
+    """Why a well-formed reply cannot be used; the model is told and asked again."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of grammar-bound replies and of tokens, as the journal keeps them."""
+
+    replies: dict[str, int] = field(default_factory=lambda: {"total": 0, "valid": 0, "retried": 0, "degraded": 0})
+    usage: dict[str, int] = field(default_factory=dict)
+
+    def add(self, completion: Completion) -> None:
+        """Count one reply."""
+        self.replies["total"] += 1
+        self.replies["valid"] += completion.valid
+        self.usage = add_counts(self.usage, asdict(completion.usage))
+
+
+def ask(
+    tally: Tally,
+    messages: Sequence[Message],
+    grammar: Grammar,
+    sampling: Callable[[int], Sampling],
+    use: Callable[[Any], T],
+) -> Generator[Request, Completion, tuple[T, str] | None]:
+    """Ask until `use` takes the parsed reply; (its result, the reply's text), or None after ATTEMPTS.
+
+    `sampling` maps the attempt to its sampling (another seed each time); `use` raises Unusable with the reason.
+    """
+    asked = tuple(messages)
+    for attempt in range(ATTEMPTS):
+        completion = yield Request(asked, grammar, sampling(attempt))
+        tally.add(completion)
+        try:
+            if not completion.valid:
+                raise Unusable("it was cut off before its end")
+            return use(json.loads(completion.text)), completion.text
+        except Unusable as reason:
+            tally.replies["retried" if attempt + 1 < ATTEMPTS else "degraded"] += 1
+            asked = (
+                *messages,
+                Message("assistant", completion.text),
+                Message("user", f"This reply could not be used: {reason}. Reply again."),
+            )
+    return None

@@ -1,0 +1,194 @@
+"""The maintainer: one call that turns a sample of traces into edits of the wiki.
+
+The grammar is built from the wiki as it is shown: targets are spans that exist, evidence is traces that were seen, no
+span is edited twice. Evidence and index are written by code (nightschool.loop.wiki).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files as resources
+from typing import Any
+
+from nightschool.disk.patches import Edit
+from nightschool.engine import terms as t
+from nightschool.engine.grammar import Grammar
+from nightschool.engine.types import Completion, Message, Request, Sampling
+from nightschool.loop import excerpts, seeds
+from nightschool.loop.strategies.asking import Tally, ask
+from nightschool.loop.strategies.base import State, Study
+from nightschool.loop.traces import Trace
+from nightschool.loop.wiki import Page, Wiki, new_page, revise
+
+SLUG = r"[a-z][a-z0-9]{1,15}(-[a-z0-9]{1,12}){0,3}"
+MAX_OPTIONS = 63
+MAX_CREATE = 2
+MAX_EDITS = 3
+LINE = 160
+REPLY_TOKENS = 700
+
+
+def sample(traces: Sequence[Trace], wiki: Wiki, *, fails: int, passes: int, seed: int) -> tuple[Trace, ...]:
+    """Stratified: up to `fails` failing and `passes` passing traces; those whose tasks pages cite least come first."""
+    cited = [identity.rsplit("/", 1)[-1] for page in wiki.pages for identity in page.evidence]
+    random_order = random.Random(seed)
+
+    def draw(pool: list[Trace], number: int) -> list[Trace]:
+        random_order.shuffle(pool)
+        return sorted(pool, key=lambda trace: cited.count(trace.task))[:number]
+
+    failing = draw([trace for trace in traces if not trace.passed], fails)
+    passing = draw([trace for trace in traces if trace.passed], passes)
+    return tuple(sorted([*failing, *passing], key=lambda trace: trace.task))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the maintainer is shown: pages in full with their spans, and traces by their task's id."""
+
+    pages: tuple[Page, ...]
+    spans: tuple[tuple[str, str], ...]
+    traces: Mapping[str, Trace]
+    omitted: tuple[str, ...]
+
+
+def grammar_for(view: View, *, first: bool) -> Grammar:
+    """The replies that make sense for this view; `first`: an empty wiki must gain a page."""
+    evidence = t.distinct(sorted(view.traces), 1, min(4, len(view.traces)))
+    content = t.lines(1, 2, LINE)
+    options = [
+        t.obj(
+            {
+                "op": t.choice(["replace", "insert_after"]),
+                "page": t.choice([page]),
+                "target": t.choice([span]),
+                "content": content,
+                "evidence": evidence,
+            }
+        )
+        for page, span in view.spans
+    ] + [
+        t.obj({"op": t.choice(["append"]), "page": t.choice([page.id]), "content": content, "evidence": evidence})
+        for page in view.pages
+    ]
+    page = t.obj(
+        {
+            "name": t.matching(SLUG),
+            "kind": t.choice(["failure", "success"]),
+            "scope": t.choice(["general", "workaround"]),
+            "problem": t.text(LINE),
+            "root_cause": t.text(LINE),
+            "fix": t.lines(1, 2, LINE),
+            "evidence": evidence,
+        }
+    )
+    fields: dict[str, t.Term] = {}
+    if options:
+        fields["edits"] = t.distinct_objects(options, 0, min(MAX_EDITS, len(options)))
+    fields["create"] = t.array(page, int(first), MAX_CREATE)
+    fields["log"] = t.text(LINE)
+    return Grammar.build(t.obj(fields))
+
+
+def view_of(state: State, traces: Sequence[Trace], budget: int) -> View:
+    """Pages that the traces touch come first, newest first; as many as fit the budget, at most MAX_OPTIONS edits."""
+    tasks = {trace.task for trace in traces}
+
+    def relevance(page: Page) -> tuple[int, int, str]:
+        touched = sum(identity.rsplit("/", 1)[-1] in tasks for identity in page.evidence)
+        return -touched, -int(page.front.get("last_seen") or 0), page.id
+
+    ordered = sorted(state.wiki.pages, key=relevance)
+    kept, _ = state.maintainer.take([page.text for page in ordered], budget)
+    pages = tuple(ordered[: min(len(kept), MAX_OPTIONS // 2)])
+    spans = [(page.id, span) for page in pages for span in page.spans()]
+    room = MAX_OPTIONS - len(pages)
+    if len(spans) > room:
+        spans = [
+            spans[n]
+            for n in sorted(random.Random(seeds.derive(state.seed, state.k, "spans")).sample(range(len(spans)), room))
+        ]
+    omitted = tuple(page.path for page in ordered[len(pages) :])
+    return View(pages, tuple(spans), {trace.task: trace for trace in traces}, omitted)
+
+
+def study(state: State, sampled: Sequence[Trace]) -> Generator[Request, Completion, Study]:
+    """One call of the maintainer, and what follows from its reply."""
+    system = resources("nightschool.loop.strategies.wikiskill").joinpath("prompts/maintainer.md").read_text("utf-8")
+    room = state.maintainer.context - REPLY_TOKENS - state.maintainer.text(system)
+    limit = min(state.settings.trace_chars, room * 2 // max(len(sampled), 1))
+    shown = [state.maintainer.fit(excerpts.show(trace, limit), room // 2 // max(len(sampled), 1)) for trace in sampled]
+    view = view_of(state, sampled, room // 3)
+    index = state.maintainer.fit(state.wiki.index(), room // 8)
+    pages = "\n\n".join(f"Page {page.id}\n{page.text}" for page in view.pages) or "(the wiki is empty)"
+    prompt = f"{index}\n\n{pages}\n\n" + "\n\n".join(shown) + "\n\nReply with one JSON object."
+    tally = Tally()
+    settings = state.settings
+
+    def sampling(attempt: int) -> Sampling:
+        return Sampling(
+            max_tokens=REPLY_TOKENS,
+            temperature=settings.maintainer_temperature,
+            seed=seeds.derive(state.seed, "train", state.k, "maintainer", "", 0, attempt),
+        )
+
+    reply = yield from ask(
+        tally,
+        (Message("system", system.strip()), Message("user", prompt)),
+        grammar_for(view, first=not state.wiki.pages),
+        sampling,
+        lambda parsed: learn(state, view, parsed),
+    )
+    if reply is None:
+        return Study(
+            log="(the maintainer's reply could not be used)",
+            replies=tally.replies,
+            usage=tally.usage,
+            omitted=view.omitted,
+        )
+    pages_after, log, edits = reply[0]
+    return Study(pages_after, log, edits, tally.replies, tally.usage, view.omitted)
+
+
+def learn(state: State, view: View, reply: Mapping[str, Any]) -> tuple[tuple[Page, ...], str, dict[str, int]]:
+    """The pages as they stand after the reply, its log line, and how many edits of each kind were applied."""
+    counts = {"total": 0, "applied": 0, "append": 0, "replace": 0, "insert_after": 0, "create": 0}
+    changed: dict[str, Page] = {}
+    by_page: dict[str, list[Mapping[str, Any]]] = {}
+    for edit in reply.get("edits", ()):
+        by_page.setdefault(edit["page"], []).append(edit)
+        counts["total"] += 1
+        counts[edit["op"]] += 1
+    for identity, edits in by_page.items():
+        page = state.wiki.page(identity)
+        cited = _traces(view, [task for edit in edits for task in edit["evidence"]])
+        older = [state.trace(item) for item in page.evidence]
+        changed[identity] = revise(page, [_edit(edit) for edit in edits], cited, older, state.k)
+        counts["applied"] += len(edits)
+    wiki = state.wiki
+    for item in reply["create"]:
+        page = new_page(
+            wiki.free_id(item["name"]),
+            kind=item["kind"],
+            scope=item["scope"],
+            problem=[item["problem"]],
+            root_cause=[item["root_cause"]],
+            fix=item["fix"],
+            evidence=_traces(view, item["evidence"]),
+            iteration=state.k,
+        )
+        wiki = wiki.put(page)
+        changed[page.id] = page
+        counts["create"] += 1
+    return tuple(changed.values()), reply["log"], counts
+
+
+def _edit(edit: Mapping[str, Any]) -> Edit:
+    content = "\n".join(f"- {' '.join(line.split())}" for line in edit["content"])
+    return Edit(op=edit["op"], content=content, target=edit.get("target"))
+
+
+def _traces(view: View, tasks: Sequence[str]) -> list[Trace]:
+    return [view.traces[task] for task in dict.fromkeys(tasks)]

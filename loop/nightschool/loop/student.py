@@ -1,0 +1,157 @@
+"""The student: one task becomes one trace.
+
+Its system prompt is the suite's text and the accepted skills in full; the wiki, L0, rules and inbox are never in it. A
+task with files is worked on in turns with tools (nightschool.loop.tools); any other is answered in one reply.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from nightschool.engine import terms as t
+from nightschool.engine.engine import Job, JobResult
+from nightschool.engine.grammar import Grammar
+from nightschool.engine.schema import to_term
+from nightschool.engine.types import Completion, Message, Request, Sampling
+from nightschool.loop import graders, seeds, tools
+from nightschool.loop.journal import add_counts
+from nightschool.loop.meter import Meter
+from nightschool.loop.settings import EvolveSettings
+from nightschool.loop.skills import SkillSet
+from nightschool.loop.suite import Suite, Task
+from nightschool.loop.traces import Split, Step, Trace, trace_id
+
+TURN_TOKENS = 400
+ANSWER_CHARS = 400
+OBSERVATION_CHARS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where a student sits: everything about a rollout but its task."""
+
+    suite: Suite
+    skills: SkillSet
+    settings: EvolveSettings
+    split: Split
+    iteration: int
+    seed: int
+    model: str
+    meter: Meter
+    engine: Mapping[str, Any] = field(default_factory=dict)
+    temperature: float | None = None
+    attempt: int = 0
+    defaults: Mapping[str, float | int] = field(default_factory=dict)
+    """Sampling defaults of the model's entry."""
+
+
+def system_prompt(suite: Suite, skills: SkillSet) -> str:
+    """The suite's own words, then every skill."""
+    return "\n\n".join(part for part in (suite.system.strip(), skills.prompt()) if part)
+
+
+def sampling(seat: Seat, task: Task, turn: int, max_tokens: int) -> Sampling:
+    """Greedy unless told otherwise; val draws the same noise in every iteration."""
+    iteration = 0 if seat.split == "val" else seat.iteration
+    temperature = seat.settings.student_temperature if seat.temperature is None else seat.temperature
+    return Sampling(
+        max_tokens=max_tokens,
+        temperature=temperature,
+        top_p=float(seat.defaults.get("top_p", 1.0)) if temperature else 1.0,
+        top_k=int(seat.defaults.get("top_k", 0)) if temperature else 0,
+        repetition_penalty=float(seat.defaults.get("repetition_penalty", 1.0)),
+        stop=seat.suite.stop,
+        seed=seeds.derive(seat.seed, seat.split, iteration, "student", task.id, turn, seat.attempt),
+    )
+
+
+def solve(seat: Seat, task: Task) -> Generator[Request | Job, Any, Trace]:
+    """Work on one task until there is an answer, and grade it."""
+    if task.files:
+        return (yield from _with_tools(seat, task))
+    messages = (Message("system", system_prompt(seat.suite, seat.skills)), Message("user", task.prompt))
+    grammar = Grammar.from_schema(task.answer) if task.answer is not None else None
+    completion: Completion = yield Request(
+        messages, grammar, sampling(seat, task, 0, seat.suite.max_tokens), seat.settings.think
+    )
+    counts = _count(completion) if grammar else {}
+    return _trace(seat, task, messages, (), completion.text.strip(), completion, asdict(completion.usage), counts)
+
+
+def _with_tools(seat: Seat, task: Task) -> Generator[Request | Job, Any, Trace]:
+    answer = to_term(task.answer) if task.answer is not None else t.text(ANSWER_CHARS)
+    root = seat.suite.folder / "files"
+    listing = "\n".join(task.files)
+    messages = [
+        Message("system", system_prompt(seat.suite, seat.skills)),
+        Message(
+            "user",
+            f"{task.prompt}\n\nFiles:\n{listing}\n\nReply with one JSON action: read, glob or grep to look, answer to end.",
+        ),
+    ]
+    steps: list[Step] = []
+    usage: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    for turn in range(seat.settings.student_turns):
+        full = seat.meter.count(messages) + 2 * TURN_TOKENS + OBSERVATION_CHARS > seat.meter.context
+        last = turn + 1 == seat.settings.student_turns or full
+        grammar = Grammar.build(tools.actions(task, answer, only_answer=last))
+        completion: Completion = yield Request(
+            tuple(messages),
+            grammar,
+            sampling(seat, task, turn, max(TURN_TOKENS, seat.suite.max_tokens)),
+            seat.settings.think,
+        )
+        usage = add_counts(usage, asdict(completion.usage))
+        counts = add_counts(counts, _count(completion))
+        action = json.loads(completion.text) if completion.valid else {"action": "answer", "thought": "", "answer": ""}
+        if action["action"] == "answer":
+            value = action["answer"]
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            return _trace(seat, task, messages, tuple(steps), text, completion, usage, counts)
+        args = {key: value for key, value in action.items() if key not in ("thought", "action")}
+        observed: JobResult = yield Job(
+            lambda name=action["action"], args=args: tools.run(task, root, name, args, OBSERVATION_CHARS)  # type: ignore[misc]
+        )
+        steps.append(Step(action["thought"], action["action"], args, observed.value))
+        messages += [Message("assistant", completion.text), Message("user", observed.value)]
+    raise AssertionError("the last turn can only answer")
+
+
+def _count(completion: Completion) -> dict[str, int]:
+    return {"total": 1, "valid": int(completion.valid), "retried": 0, "degraded": 0}
+
+
+def _trace(
+    seat: Seat,
+    task: Task,
+    messages: tuple[Message, ...] | list[Message],
+    steps: tuple[Step, ...],
+    answer: str,
+    completion: Completion,
+    usage: Mapping[str, int | None],
+    replies: Mapping[str, int],
+) -> Trace:
+    grade = graders.grade(task.grader, answer)
+    return Trace(
+        id=trace_id(seat.iteration, seat.split, task.id),
+        task=task.id,
+        prompt=task.prompt,
+        attempt=seat.attempt,
+        messages=tuple({"role": message.role, "content": message.content} for message in messages),
+        steps=steps,
+        answer=answer,
+        expected=graders.reference(task.grader),
+        score=grade.score,
+        reason=grade.reason,
+        finish=completion.finish,
+        usage=usage,
+        seed=sampling(seat, task, 0, 1).seed,
+        model=seat.model,
+        skills_sha=seat.skills.sha,
+        engine=seat.engine,
+        replies=replies,
+    )

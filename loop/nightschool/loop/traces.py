@@ -1,0 +1,99 @@
+"""Traces: what one student did on one task, and how it was graded.
+
+On disk one JSON file a task, `raw/iter-003/train/TASK.json`, written once and never changed; its name is its id. The
+module knows nothing of who reads them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from nightschool.disk import files
+from nightschool.disk.errors import Problem
+
+SCHEMA = 1
+Split = Literal["train", "val", "test", "confirm", "standing"]
+"""`confirm` and `standing` are the two confirming runs of val."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One action of a student with tools."""
+
+    thinking: str
+    action: str
+    args: Mapping[str, str]
+    observation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One rollout. `finish` is how the last reply ended; `engine` tells what computed it."""
+
+    id: str
+    task: str
+    prompt: str
+    attempt: int
+    messages: tuple[Mapping[str, str], ...]
+    steps: tuple[Step, ...]
+    answer: str
+    expected: str
+    score: float
+    reason: str
+    finish: str
+    usage: Mapping[str, int | None]
+    seed: int
+    model: str
+    skills_sha: str
+    engine: Mapping[str, Any] = field(default_factory=dict)
+    replies: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Full marks."""
+        return self.score >= 1.0
+
+
+def trace_id(iteration: int, split: Split, task: str) -> str:
+    """`iter-003/train/TASK`; also its path under raw/, without the suffix."""
+    return f"iter-{iteration:03d}/{split}/{task}"
+
+
+def path_of(raw: Path, identity: str) -> Path:
+    """Where the trace of this id lies."""
+    return raw / f"{identity}.json"
+
+
+def write(raw: Path, trace: Trace) -> None:
+    """Write a trace in one atomic step."""
+    record = {"schema": SCHEMA, **asdict(trace)}
+    files.write_atomic(path_of(raw, trace.id), json.dumps(record, ensure_ascii=False, indent=1) + "\n")
+
+
+def read(raw: Path, identity: str) -> Trace:
+    """Read the trace of this id; a Problem when it is missing or damaged."""
+    path = path_of(raw, identity)
+    try:
+        record = json.loads(files.read_text(path))
+        record.pop("schema")
+        record["steps"] = tuple(Step(**step) for step in record["steps"])
+        record["messages"] = tuple(record["messages"])
+        return Trace(**record)
+    except FileNotFoundError:
+        raise Problem(f"no trace {identity!r}", "list the traces with `nightschool trace`") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise Problem(f"{path}: damaged trace ({error})", "delete the file; the next `evolve` makes it again") from None
+
+
+def exists(raw: Path, identity: str) -> bool:
+    """Whether this trace was finished."""
+    return path_of(raw, identity).is_file()
+
+
+def mean(traces: tuple[Trace, ...]) -> float:
+    """Mean score, rounded so that the order of summation cannot change a verdict."""
+    return round(sum(trace.score for trace in traces) / len(traces), 9)

@@ -1,0 +1,174 @@
+"""The wiki: one page a pattern, an index rendered from the pages, and two append-only logs. Nothing here is rolled back.
+
+On disk `wiki/patterns/ID.md` (front matter id, kind, scope, evidence, first_seen, last_seen; sections Problem, Root
+cause, Evidence, Fix), `wiki/index.md`, `wiki/logs.md`, `wiki/skill-impact.md`. Pages are text that a person may edit; the
+Evidence section alone is written by code, from the traces that were cited.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nightschool.disk import files, frontmatter, patches
+from nightschool.disk.errors import Problem
+from nightschool.loop import skills
+from nightschool.loop.excerpts import one_line, shrink
+from nightschool.loop.traces import Trace
+
+CODE_SECTIONS = frozenset({"Evidence"})
+MAX_EVIDENCE = 12
+_INDEX_HEAD = "# Index of patterns\n\nRendered from patterns/; edit the pages, not this file.\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One pattern page as it stands."""
+
+    id: str
+    text: str
+
+    @property
+    def path(self) -> str:
+        """Relative to the workspace."""
+        return f"wiki/patterns/{self.id}.md"
+
+    @property
+    def front(self) -> Mapping[str, Any]:
+        """Its front matter."""
+        return frontmatter.split(self.text)[0]
+
+    @property
+    def evidence(self) -> tuple[str, ...]:
+        """Ids of the traces that it cites."""
+        return tuple(str(item) for item in self.front.get("evidence") or ())
+
+    def part(self, title: str) -> str:
+        """The text of one section."""
+        return skills.section(frontmatter.split(self.text)[1], title)
+
+    def spans(self) -> list[str]:
+        """Lines that an edit may name as its target: each occurs once, none was written by code."""
+        return patches.spans(self.text, closed=CODE_SECTIONS)
+
+    def index_line(self) -> str:
+        """Problem, root cause and fix in one line."""
+        parts = "; ".join(one_line(self.part(title), 140) for title in ("Problem", "Root cause", "Fix"))
+        return f"- [{self.id}](patterns/{self.id}.md): {parts}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wiki:
+    """The pages, in the order of their ids."""
+
+    pages: tuple[Page, ...] = ()
+
+    def __contains__(self, identity: object) -> bool:
+        """Whether there is a page of this id."""
+        return any(page.id == identity for page in self.pages)
+
+    def page(self, identity: str) -> Page:
+        """The page of this id."""
+        return next(page for page in self.pages if page.id == identity)
+
+    def put(self, page: Page) -> Wiki:
+        """The wiki with this page added or replaced."""
+        rest = [other for other in self.pages if other.id != page.id]
+        return Wiki(tuple(sorted([*rest, page], key=lambda item: item.id)))
+
+    def index(self) -> str:
+        """The text of index.md."""
+        return _INDEX_HEAD + "".join(page.index_line() + "\n" for page in self.pages)
+
+    def free_id(self, wanted: str) -> str:
+        """`wanted`, or the first of `wanted-2`, `wanted-3`, ... that no page has."""
+        names = [wanted, *(f"{wanted}-{n}" for n in range(2, len(self.pages) + 3))]
+        return next(name for name in names if name not in self)
+
+
+def load(folder: Path) -> Wiki:
+    """All pattern pages under `folder` (the workspace's wiki/)."""
+    pages = []
+    for path in sorted((folder / "patterns").glob("*.md")):
+        text = files.read_text(path)
+        try:
+            frontmatter.split(text)
+        except Problem as problem:
+            raise Problem(f"{path}: {problem.what}", problem.advice) from None
+        pages.append(Page(path.stem, text))
+    return Wiki(tuple(pages))
+
+
+def new_page(
+    identity: str,
+    *,
+    kind: str,
+    scope: str,
+    problem: Sequence[str],
+    root_cause: Sequence[str],
+    fix: Sequence[str],
+    evidence: Sequence[Trace],
+    iteration: int,
+) -> Page:
+    """A page for a pattern seen for the first time; its evidence is copied from the traces."""
+    front = {
+        "id": identity,
+        "kind": kind,
+        "scope": scope,
+        "evidence": [trace.id for trace in evidence],
+        "first_seen": iteration,
+        "last_seen": iteration,
+    }
+    body = (
+        f"# {identity}\n\n## Problem\n{_lines(problem)}\n\n## Root cause\n{_lines(root_cause)}\n\n"
+        f"## Evidence\n{_evidence(evidence)}\n\n## Fix\n{_lines(fix)}\n"
+    )
+    return Page(identity, frontmatter.join(front, body))
+
+
+def revise(
+    page: Page, edits: Sequence[patches.Edit], evidence: Sequence[Trace], older: Iterable[Trace], iteration: int
+) -> Page:
+    """The page after edits, resolved against the page as it was shown, and with the newly cited traces as evidence."""
+    text = patches.apply(page.text, edits)
+    front, body = frontmatter.split(text)
+    cited = {trace.id: trace for trace in [*older, *evidence]}
+    ids = list(dict.fromkeys([*page.evidence, *(trace.id for trace in evidence)]))[-MAX_EVIDENCE:]
+    if evidence:
+        body = skills.replace_section(body, "Evidence", _evidence([cited[item] for item in ids if item in cited]))
+    return Page(page.id, frontmatter.join({**front, "evidence": ids, "last_seen": iteration}, body))
+
+
+def _evidence(traces: Sequence[Trace]) -> str:
+    blocks = [
+        f"- {trace.id} (score {trace.score:.2f})\n"
+        + patches.quote(
+            f"Question: {shrink(trace.prompt, 400)}\nAnswered: {shrink(trace.answer, 200)}\n"
+            f"Expected: {shrink(trace.expected, 200)}\nGrader: {shrink(trace.reason, 300)}"
+        )
+        for trace in traces
+    ]
+    return "\n".join(blocks)
+
+
+def _lines(lines: Sequence[str]) -> str:
+    """Model text as list items, so that none of it can open a heading or end the front matter."""
+    return "\n".join(f"- {' '.join(line.split())}" for line in lines)
+
+
+def entries(text: str) -> list[tuple[str, str]]:
+    """The entries of logs.md or skill-impact.md as (heading without `## `, whole text), oldest first."""
+    marks = [*re.finditer(r"^## (iteration .+)$", text, re.MULTILINE)]
+    ends = [mark.start() for mark in marks[1:]] + [len(text)]
+    return [(mark[1], text[mark.start() : end].rstrip() + "\n") for mark, end in zip(marks, ends, strict=True)]
+
+
+def add_entry(path: Path, title: str, heading: str, body: str) -> None:
+    """Append one entry to a log, once: an entry of the same heading is not repeated. `body` must hold no open `## ` line."""
+    text = files.read_text(path) if path.is_file() else f"# {title}\n"
+    if any(known == heading for known, _ in entries(text)):
+        return
+    files.write_atomic(path, f"{text.rstrip()}\n\n## {heading}\n\n{body.rstrip()}\n")

@@ -1,0 +1,171 @@
+"""The workspace: where everything of one job lies, and the night's resolved configuration.
+
+On disk as in docs/workspace.md; `config.json` (schema, suite, models, backend, seed, control, gate, iterations, settings,
+measured) marks the folder as a workspace. The module knows paths and configuration, not what the files mean.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from nightschool.disk import files
+from nightschool.disk.errors import Problem, nearest
+from nightschool.loop.settings import EvolveSettings
+from nightschool.loop.suite import materialise
+
+SCHEMA = 1
+CONTROLS = ("none", "random", "shuffled", "placebo", "nowiki")
+_IGNORED = "raw/\ncandidate/\nstrategy/\njournal.jsonl\nconfig.json\nreport.html\n.lock\n.*.tmp\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What a night runs with; a resumed night keeps it."""
+
+    suite: str
+    models: Mapping[str, str] = field(default_factory=dict)
+    """Role -> alias."""
+    backend: str | None = None
+    seed: int = 0
+    control: str = "none"
+    settings: EvolveSettings = field(default_factory=EvolveSettings)
+    measured: Mapping[str, Any] = field(default_factory=dict)
+
+    def changed(self, **flags: Any) -> Config:
+        """The configuration with the flags that were given (None: not given); settings by their own names."""
+        given = {key: value for key, value in flags.items() if value is not None}
+        own = {key: given.pop(key) for key in list(given) if key in EvolveSettings.model_fields}
+        settings = EvolveSettings.model_validate({**self.settings.model_dump(), **own})
+        config = replace(self, settings=settings, **given)
+        if config.control not in CONTROLS:
+            raise Problem(f"unknown control {config.control!r}", nearest(config.control, CONTROLS))
+        return config
+
+    def conflicts(self, other: Config) -> list[str]:
+        """Names of the keys in which the two differ, `measured` aside."""
+        mine, theirs = _flat(self), _flat(other)
+        return [key for key in mine if mine[key] != theirs.get(key)]
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Paths of one workspace."""
+
+    root: Path
+
+    @property
+    def suite(self) -> Path:
+        """The tasks."""
+        return self.root / "suite"
+
+    @property
+    def skills(self) -> Path:
+        """Accepted skills and nothing else."""
+        return self.root / "skills"
+
+    @property
+    def candidate(self) -> Path:
+        """The skill set that the gate is trying."""
+        return self.root / "candidate"
+
+    @property
+    def wiki(self) -> Path:
+        """Pages, index and logs."""
+        return self.root / "wiki"
+
+    @property
+    def raw(self) -> Path:
+        """Traces and plans, by iteration."""
+        return self.root / "raw"
+
+    @property
+    def journal(self) -> Path:
+        """The truth."""
+        return self.root / "journal.jsonl"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the night that runs here."""
+        return self.root / ".lock"
+
+    def iteration(self, k: int) -> Path:
+        """The machine's own folder of one iteration."""
+        return self.raw / f"iter-{k:03d}"
+
+    def config(self) -> Config:
+        """The configuration on disk."""
+        path = self.root / "config.json"
+        record = _json(path)
+        if record.get("schema") != SCHEMA:
+            raise Problem(
+                f"{path}: workspace schema {record.get('schema')!r}, this version reads {SCHEMA}",
+                "use the version of nightschool that made this workspace, or a newer one",
+            )
+        known = {**record, "settings": EvolveSettings.model_validate(record["settings"])}
+        known.pop("schema")
+        return Config(**known)
+
+    def save(self, config: Config) -> None:
+        """Write the configuration."""
+        record = {"schema": SCHEMA, **_record(config)}
+        files.write_atomic(self.root / "config.json", json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+
+
+def create(root: Path, suite: str, config: Config) -> Workspace:
+    """Make a workspace in `root`; refused when anything that it would write exists, and nothing is left half-made."""
+    space = Workspace(root)
+    taken = [
+        path
+        for path in (root / "config.json", space.suite, space.skills, space.wiki, space.raw, space.journal)
+        if path.exists()
+    ]
+    if taken:
+        raise Problem(f"{taken[0]} exists already", "choose another folder, or go on with `nightschool evolve` there")
+    made = not root.exists()
+    root.mkdir(parents=True, exist_ok=True)
+    try:
+        materialise(suite, space.suite)
+        ignore = root / ".gitignore"
+        if not ignore.exists():
+            files.write_atomic(ignore, _IGNORED)
+        space.skills.mkdir()
+        (space.wiki / "patterns").mkdir(parents=True)
+        space.save(config)
+    except BaseException:
+        for path in (root if made else space.suite, space.skills, space.wiki):
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+    return space
+
+
+def find(start: Path) -> Workspace:
+    """The workspace at `start`, or the nearest parent that is one."""
+    for folder in (start, *start.resolve().parents):
+        if (folder / "config.json").is_file():
+            return Workspace(folder)
+    raise Problem(f"{start} is not a workspace, nor is any parent", "make one: nightschool new DIR --suite style")
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(files.read_text(path))
+    except ValueError as error:
+        raise Problem(f"{path}: not JSON ({error})", "restore it from a backup") from None
+    if not isinstance(record, dict):
+        raise Problem(f"{path}: not a JSON object", "restore it from a backup")
+    return record
+
+
+def _record(config: Config) -> dict[str, Any]:
+    return {**asdict(replace(config, settings=EvolveSettings())), "settings": config.settings.model_dump()}
+
+
+def _flat(config: Config) -> dict[str, Any]:
+    record = _record(config)
+    record.pop("measured")
+    return {**record.pop("settings"), **record}
