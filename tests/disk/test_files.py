@@ -33,6 +33,14 @@ def test_a_rewritten_file_keeps_its_permissions_and_a_link_its_target(tmp_path: 
     assert real.stat().st_mode & 0o777 == 0o750
 
 
+def test_who_reads_the_old_text_reads_it_to_its_end(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("old")
+    with page.open() as reader:
+        files.write_atomic(page, "new")
+        assert reader.read() == "old"
+
+
 @pytest.mark.parametrize("torn", [False, True])
 @pytest.mark.parametrize("before", [None, "old"])
 def test_a_kill_leaves_the_old_text_or_the_new(
@@ -63,9 +71,7 @@ def test_a_full_disk_stops_the_machine_and_leaves_nothing_behind(
         assert isinstance(failure.problem, MachineProblem) == failure.happened
 
 
-def test_a_disk_that_fills_up_in_the_middle_of_a_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_fills_up_in_the_middle_of_a_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     room, real = 5, os.write
 
     def write(fd: int, data: bytes) -> int:

@@ -12,9 +12,7 @@ from nightschool.disk.frontmatter import join, split
 
 HOSTILE = ["---", "\n---\n", "a: b", '"', "\\", "#", "- x", "yes", "007", "~", "|", "&a", "*a", "!t"]
 HOSTILE += ["😀", "\u2028", "\ufeff", "\x85", "\r\n", "\t", " "]
-TEXT = st.text(st.characters()) | st.lists(st.sampled_from(HOSTILE) | st.text(max_size=3), max_size=6).map(
-    "".join
-)
+TEXT = st.text(st.characters()) | st.lists(st.sampled_from(HOSTILE) | st.text(max_size=3), max_size=6).map("".join)
 KEYS = st.text(st.characters(), max_size=20) | st.sampled_from(HOSTILE)
 SCALARS = TEXT | st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(
@@ -73,9 +71,7 @@ def test_what_people_write_is_read_as_they_mean_it() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "text", ["", "body", "\n---\na: b\n---\n", "----\n---\n", " ---\na: b\n---\n", "---x"]
-)
+@pytest.mark.parametrize("text", ["", "body", "\n---\na: b\n---\n", "----\n---\n", " ---\na: b\n---\n", "---x"])
 def test_a_text_without_front_matter_is_all_body(text: str) -> None:
     assert split(text) == ({}, text)
 

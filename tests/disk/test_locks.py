@@ -41,9 +41,7 @@ def test_a_lock_is_free_after_the_block_and_after_an_error(tmp_path: Path) -> No
 def test_a_killed_holder_leaves_no_lock(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, env=environment
-    ) as holder:
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, env=environment) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
         with pytest.raises(Problem, match=f"held by pid {holder.pid}, host .*, since 20"), Lock(path):
@@ -60,6 +58,19 @@ def test_a_holder_that_has_not_said_who_it_is(tmp_path: Path) -> None:
         path.write_bytes(b"")
         with pytest.raises(Problem, match="held by another process"), Lock(path):
             pass
+
+
+def test_a_lock_taken_in_vain_is_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = Lock(tmp_path / ".lock")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "pwrite", _interrupted)
+        lock.__enter__()
+    with lock:
+        pass
+
+
+def _interrupted(*_: object) -> int:
+    raise KeyboardInterrupt
 
 
 def test_a_lock_that_cannot_be_taken_is_not_held(tmp_path: Path, process: Any) -> None:

@@ -30,12 +30,8 @@ def documents_and_edits(draw: st.DrawFn) -> tuple[str, list[Edit]]:
     text = draw(DOCUMENT)
     unique = [line for line, count in Counter(lines_of(text)).items() if count == 1]
     targets = draw(st.lists(st.sampled_from(unique), unique=True, max_size=4)) if unique else []
-    edits = [
-        Edit(draw(st.sampled_from(["replace", "insert_after"])), draw(CONTENT), target) for target in targets
-    ]
-    return text, draw(
-        st.permutations([*edits, *(Edit("append", c) for c in draw(st.lists(CONTENT, max_size=2)))])
-    )
+    edits = [Edit(draw(st.sampled_from(["replace", "insert_after"])), draw(CONTENT), target) for target in targets]
+    return text, draw(st.permutations([*edits, *(Edit("append", c) for c in draw(st.lists(CONTENT, max_size=2)))]))
 
 
 @given(documents_and_edits())
@@ -61,9 +57,7 @@ def test_the_order_of_edits_does_not_matter(given_: tuple[str, list[Edit]], rand
     text, edits = given_
     appends = iter([edit for edit in edits if edit.op == "append"])
     shuffled = random.sample(edits, len(edits))
-    assert apply(text, [next(appends) if edit.op == "append" else edit for edit in shuffled]) == apply(
-        text, edits
-    )
+    assert apply(text, [next(appends) if edit.op == "append" else edit for edit in shuffled]) == apply(text, edits)
 
 
 def test_content_may_end_its_last_line_or_not() -> None:
@@ -164,6 +158,8 @@ def test_spans_are_the_lines_that_may_be_edited() -> None:
         ("a\tb\nc\r\nd\n\x7f\n", ["d"]),
         ("#no heading\n#\n####### seven\n", ["#no heading", "####### seven"]),
         ("x" * 200 + "\n" + "y" * 201, ["x" * 200]),
+        ("````\na\n```\nb\n~~~~\nc\n`````\nd\n", ["d"]),
+        ("~~~\n```\na\n~~~ b\nc\n~~~\nd\n", ["d"]),
         ("``` a`b\nopen\n", ["``` a`b", "open"]),
         ("    ```\nopen\n", ["    ```", "open"]),
         ("- item\n---\nrest\n", ["- item", "---", "rest"]),

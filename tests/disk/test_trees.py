@@ -73,14 +73,10 @@ def test_a_second_kill_in_the_recovery_changes_nothing(
             with again:
                 replace_tree(home / "candidate", home / "skills")
             replace_tree(home / "candidate", home / "skills")
-            assert snapshot(home) == {"skills": None} | {
-                f"skills/{name}": text for name, text in whole(NEW).items()
-            }
+            assert snapshot(home) == {"skills": None} | {f"skills/{name}": text for name, text in whole(NEW).items()}
 
 
-def test_the_next_swap_after_a_kill_and_none_between(
-    tmp_path: Path, process: Any, plant: Any, snapshot: Any
-) -> None:
+def test_the_next_swap_after_a_kill_and_none_between(tmp_path: Path, process: Any, plant: Any, snapshot: Any) -> None:
     for number, kill in enumerate(process.kills()):
         home = tmp_path / str(number)
         with_kill = (plant(home / "candidate", NEW), plant(home / "skills", OLD))
@@ -91,9 +87,19 @@ def test_the_next_swap_after_a_kill_and_none_between(
         assert not list(home.glob(".*"))
 
 
-def test_a_full_disk_leaves_the_old_folder_or_the_new(
-    tmp_path: Path, process: Any, plant: Any, snapshot: Any
-) -> None:
+def test_a_folder_half_cleared_away_never_comes_back(tmp_path: Path, process: Any, plant: Any, snapshot: Any) -> None:
+    for number, kill in enumerate(process.kills()):
+        home = tmp_path / str(number)
+        candidate, skills = plant(home / "candidate", NEW), plant(home / "skills", OLD)
+        with kill:
+            replace_tree(candidate, skills)
+        if skills.exists():
+            shutil.rmtree(skills)
+        sweep(home)
+        assert snapshot(skills) in ({}, whole(OLD))
+
+
+def test_a_full_disk_leaves_the_old_folder_or_the_new(tmp_path: Path, process: Any, plant: Any, snapshot: Any) -> None:
     for number, failure in enumerate(process.failures(errno.ENOSPC)):
         home = tmp_path / str(number)
         candidate, skills = plant(home / "candidate", NEW), plant(home / "skills", OLD)
@@ -133,9 +139,7 @@ def test_tree_hash_sees_names_and_contents_and_nothing_else(tmp_path: Path, plan
     assert len({nothing, one, *hashes}) == len(different) + 2
 
 
-def test_sweep_removes_what_is_ours_and_touches_nothing_else(
-    tmp_path: Path, plant: Any, snapshot: Any
-) -> None:
+def test_sweep_removes_what_is_ours_and_touches_nothing_else(tmp_path: Path, plant: Any, snapshot: Any) -> None:
     kept = {
         ".notes.tmp": "a person's",
         "x.tmp": "too",
@@ -153,6 +157,22 @@ def test_sweep_removes_what_is_ours_and_touches_nothing_else(
     assert left == {**kept, "skills/a/SKILL.md": "old"}
     assert sweep(tmp_path) == []
     assert sweep(tmp_path / "missing") == []
+
+
+def test_sweep_clears_what_two_killed_swaps_left(tmp_path: Path, plant: Any, snapshot: Any) -> None:
+    plant(tmp_path, {"skills/a": "new", ".skills.aside.tmp/a": "old", ".skills.trash.tmp/a": "older"})
+    assert sweep(tmp_path)
+    assert snapshot(tmp_path) == {"skills": None, "skills/a": "new"}
+
+
+def test_links_to_nowhere_are_no_files(tmp_path: Path, plant: Any) -> None:
+    candidate, skills = plant(tmp_path / "candidate", NEW), plant(tmp_path / "skills", OLD)
+    before = tree_hash(candidate)
+    (candidate / ".#SKILL.md").symlink_to("user@host.123")
+    os.mkfifo(candidate / "pipe")
+    assert tree_hash(candidate) == before
+    replace_tree(candidate, skills)
+    assert tree_hash(skills) == before
 
 
 def test_sweep_leaves_the_file_of_a_living_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

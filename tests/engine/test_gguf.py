@@ -10,6 +10,7 @@ import pytest
 from nightschool.disk.errors import Problem
 from nightschool.engine.gguf import convert, hf_name, model_config, unpermute
 from nightschool.engine.gguf_tokenizer import tokenizer_json
+from nightschool.engine.models import load_models
 
 HEADS, GROUPS, WIDTH, INNER = 4, 2, 32, 64
 FIELDS: dict[str, Any] = {
@@ -83,11 +84,7 @@ def write_gguf(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     random, expected = np.random.default_rng(7), {}
     for name, shape in shapes.items():
         values = random.standard_normal(shape).astype(np.float32)
-        stored = (
-            permute(values, HEADS if "_q" in name else GROUPS)
-            if name[-6:] in ("attn_q", "attn_k")
-            else values
-        )
+        stored = permute(values, HEADS if "_q" in name else GROUPS) if name[-6:] in ("attn_q", "attn_k") else values
         if len(shape) == 1:
             writer.add_tensor(f"{name}.weight", stored)
         else:
@@ -191,3 +188,17 @@ def test_unknown_tensors_and_tokenizers_are_refused() -> None:
         encode("a", **{"tokenizer.ggml.pre": "llama-bpe"})
     with pytest.raises(Problem, match="'llama'"):
         encode("a", **{"tokenizer.ggml.model": "llama"})
+
+
+@pytest.mark.model
+def test_the_real_small_model() -> None:
+    """Its digits are cut apart before BPE; transformers' own conversion of the file forgets that."""
+    from tokenizers import Tokenizer
+
+    spec = load_models().get("smollm2-135m")
+    if not spec.ready:
+        pytest.skip("needs: nightschool models pull smollm2-135m")
+    tokenizer = Tokenizer.from_file(str(spec.folder / "tokenizer.json"))
+    assert tokenizer.encode("call  42").tokens == ["call", "ĠĠ", "4", "2"]
+    assert tokenizer.encode("<|im_start|>user\nHi<|im_end|>\n").ids == [1, 4093, 198, 26843, 2, 198]
+    assert json.loads((spec.folder / "config.json").read_text())["num_hidden_layers"] == 30

@@ -1,5 +1,6 @@
 """models.toml: strict reading, look-up, overrides and roles, through `load_models`."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,9 +43,7 @@ def test_the_shipped_file_resolves_on_every_backend(places: Path) -> None:
 
 
 def test_the_nearest_file_gives_the_whole_entry(places: Path) -> None:
-    write(
-        places / "config" / "models.toml", ENTRY.replace("4096", "1024") + '[models.far]\nsource = "path:x"\n'
-    )
+    write(places / "config" / "models.toml", ENTRY.replace("4096", "1024") + '[models.far]\nsource = "path:x"\n')
     write(places / "here" / "models.toml", ENTRY.replace("4096", "2048"))
     given = write(places / "given.toml", ENTRY)
     assert load_models(given, cwd=places / "here").get("mine").context == 4096
@@ -71,9 +70,7 @@ def test_a_folder_is_meant_from_its_file_and_used_in_place(places: Path) -> None
 
 def test_a_backend_overrides_keys_and_keeps_its_options(places: Path) -> None:
     text = (
-        '[models.mine]\nsource = "pypi:x==1#x/y.gguf"\nsha256 = "'
-        + "0" * 64
-        + '"\nsampling = { top_k = 3 }\n'
+        '[models.mine]\nsource = "pypi:x==1#x/y.gguf"\nsha256 = "' + "0" * 64 + '"\nsampling = { top_k = 3 }\n'
         '[models.mine.vllm]\nsource = "hf:a/b@main"\nenforce_eager = true\ncompilation = { level = 3 }\n'
         '[models.mine.mlx]\ncontext = 512\nthinking = { kwarg = "t", open = "<t>", close = "</t>" }\n'
     )
@@ -153,3 +150,14 @@ def test_an_unknown_alias_names_the_nearest(places: Path) -> None:
 def test_the_scripted_model_needs_no_file() -> None:
     spec = scripted_spec(context=512)
     assert spec.ready and spec.backend == "scripted" and spec.context == 512
+
+
+def test_the_fingerprint_follows_weights_and_keys(places: Path) -> None:
+    spec = load_models(write(places / "m.toml", ENTRY)).get("mine")
+    spec.folder.mkdir()
+    (spec.folder / "model.safetensors").write_bytes(b"12")
+    first = spec.fingerprint
+    assert first == spec.fingerprint
+    assert len({first, replace(spec, context=512).fingerprint, replace(spec, template="plain").fingerprint}) == 3
+    (spec.folder / "model.safetensors").write_bytes(b"123")
+    assert spec.fingerprint != first

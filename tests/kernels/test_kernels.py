@@ -134,9 +134,7 @@ def test_noise_depends_on_seed_position_and_token_only(sample) -> None:
     together = sample(logits, None, Rows.of(rows), 500).ids.tolist()
     alone = [int(sample(logits[i : i + 1], None, Rows.of(rows[i : i + 1]), 500).ids[0]) for i in range(8)]
     assert together == alone
-    assert (
-        together != sample(logits, None, Rows.of([(1.0, 0, 1.0, 9, i) for i in range(8)]), 500).ids.tolist()
-    )
+    assert together != sample(logits, None, Rows.of([(1.0, 0, 1.0, 9, i) for i in range(8)]), 500).ids.tolist()
 
 
 @both

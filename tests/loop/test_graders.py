@@ -66,6 +66,7 @@ def reason(data: object, answer: str) -> str:
         ({"kind": "number", "expected": 0.5}, ".5"),
         ({"kind": "number", "expected": 1, "tolerance": 0.1}, "1.1"),
         ({"kind": "number", "expected": 10**40 + 1}, str(10**40 + 1)),
+        ({"kind": "number", "expected": 10**400}, str(10**400)),
         (LETTERS, "(B)"),
         (LETTERS, "b."),
         (LETTERS, "A server needs a lock, so the answer is B."),

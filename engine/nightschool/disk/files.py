@@ -90,6 +90,4 @@ def _encode(text: str, path: Path) -> bytes:
         return text.encode()
     except UnicodeEncodeError as error:
         character = f"U+{ord(text[error.start]):04X}"
-        raise Problem(
-            f"{path}: {character} (half a character) cannot be written", "remove it from the text"
-        ) from error
+        raise Problem(f"{path}: {character} (half a character) cannot be written", "remove it from the text") from error

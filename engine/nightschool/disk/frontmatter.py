@@ -82,9 +82,7 @@ def _text(value: str) -> str:
 def _escape(match: re.Match[str]) -> str:
     character = match[0]
     short = {'"': r"\"", "\\": r"\\", "\n": r"\n", "\t": r"\t"}
-    return short.get(character) or (
-        f"\\x{ord(character):02x}" if character <= "\xff" else f"\\u{ord(character):04x}"
-    )
+    return short.get(character) or (f"\\x{ord(character):02x}" if character <= "\xff" else f"\\u{ord(character):04x}")
 
 
 class _Loader(yaml.SafeLoader):
@@ -95,9 +93,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent) or event.anchor or getattr(event, "tag", None):
-            raise yaml.composer.ComposerError(
-                None, None, "anchors and tags are not allowed", event.start_mark
-            )
+            raise yaml.composer.ComposerError(None, None, "anchors and tags are not allowed", event.start_mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:

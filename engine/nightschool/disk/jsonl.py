@@ -23,11 +23,7 @@ def read(path: Path) -> list[tuple[int, dict[str, Any]]]:
     """The objects of a JSON lines file, each with its line number."""
     with explained(path):
         lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
-    return [
-        (number, _record(line, f"{path}:{number}"))
-        for number, line in enumerate(lines, start=1)
-        if line.strip()
-    ]
+    return [(number, _record(line, f"{path}:{number}")) for number, line in enumerate(lines, start=1) if line.strip()]
 
 
 class AppendLog:
@@ -67,9 +63,7 @@ class AppendLog:
 
 def _record(line: bytes, where: str) -> dict[str, Any]:
     try:
-        value = json.loads(
-            line.decode(), object_pairs_hook=_object, parse_float=_number, parse_constant=_number
-        )
+        value = json.loads(line.decode(), object_pairs_hook=_object, parse_float=_number, parse_constant=_number)
         if "\\u" in line.decode():
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:
@@ -77,9 +71,7 @@ def _record(line: bytes, where: str) -> dict[str, Any]:
     except UnicodeEncodeError as error:
         raise Problem(f"{where}: half a surrogate pair", "write both halves, or neither") from error
     except json.JSONDecodeError as error:
-        raise Problem(
-            f"{where}: not JSON: {error.msg} at column {error.colno}", "mend or remove that line"
-        ) from error
+        raise Problem(f"{where}: not JSON: {error.msg} at column {error.colno}", "mend or remove that line") from error
     except (ValueError, RecursionError) as error:
         raise Problem(f"{where}: not JSON: {error}", "mend or remove that line") from error
     if not isinstance(value, dict):

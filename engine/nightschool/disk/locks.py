@@ -53,9 +53,7 @@ class Lock:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = os.pread(fd, 1000, 0).decode(errors="replace").strip() or "another process"
-            raise Problem(
-                f"{self.path} is held by {holder}", "wait until it has ended, or stop it"
-            ) from error
+            raise Problem(f"{self.path} is held by {holder}", "wait until it has ended, or stop it") from error
         since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"pid {os.getpid()}, host {socket.gethostname()}, since {since}\n".encode(), 0)

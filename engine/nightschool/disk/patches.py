@@ -64,9 +64,7 @@ def unified(before: str, after: str, path: str) -> str:
         last = lines.pop().removesuffix("\n")
         lines += [last] if last else []
     diff = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}")
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in diff
-    )
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in diff)
 
 
 def quote(text: str) -> str:
@@ -113,9 +111,7 @@ def _find(starts: dict[str, list[int]], edit: Edit) -> tuple[int, int]:
     found = starts.get(edit.target, [])
     if len(found) != 1:
         times = f"occurs {len(found)} times" if found else "does not occur"
-        raise PatchError(
-            f"{_shown(edit.target)} {times} as a whole line", "give a line that occurs exactly once"
-        )
+        raise PatchError(f"{_shown(edit.target)} {times} as a whole line", "give a line that occurs exactly once")
     return found[0], found[0] + len(edit.target) + 1
 
 

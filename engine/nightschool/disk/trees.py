@@ -38,8 +38,9 @@ def replace_tree(new: Path, old: Path) -> None:
         raise ValueError(f"{new} and {old} overlap")
     with explained(old):
         if new.is_dir():
-            for path in (*_files(new), new):
-                sync(path)
+            for path in (*new.rglob("*"), new):
+                if path.is_file() or path.is_dir():
+                    sync(path)
             make_folder(old.parent)
             _swap(new, old)
         elif not old.is_dir():
@@ -64,12 +65,14 @@ def sweep(folder: Path) -> list[Path]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """All files below `folder`, through symbolic links, without temporary ones."""
+    """All files below `folder`, through symbolic links that lead somewhere, without what is temporary."""
     if folder.is_dir():
         for path in folder.iterdir():
+            if path.name.startswith(".") and path.name.endswith(".tmp"):
+                continue
             if path.is_dir():
                 yield from _files(path)
-            elif not (path.name.startswith(".") and path.name.endswith(".tmp")):
+            elif path.is_file():
                 yield path
 
 
@@ -108,7 +111,7 @@ def _is_entered(entry: os.DirEntry[str]) -> bool:
 
 def _sweep_tree(path: Path) -> bool:
     """Restore a folder that was put aside if nothing has taken its place; remove what is no longer wanted."""
-    if not path.name.startswith("."):
+    if not path.name.startswith(".") or not path.is_dir():
         return False
     if path.name.endswith(_TRASH):
         shutil.rmtree(path)

@@ -20,7 +20,7 @@ from nightschool.engine.tokens import Tokens
 from nightschool.engine.types import Message
 
 if TYPE_CHECKING:
-    from nightschool.engine.constraint import Vocabulary
+    from nightschool.engine.vocabulary import Vocabulary
 
 _PROBES = ("0", "Zq")
 
@@ -51,12 +51,10 @@ class Chat:
                 "it must end with the opening of the assistant's turn when add_generation_prompt is true",
             )
 
-    def encode(
-        self, messages: Sequence[Message], think: bool = False, add_generation: bool = True
-    ) -> Encoded:
+    def encode(self, messages: Sequence[Message], think: bool = False, add_generation: bool = True) -> Encoded:
         """The prompt for the next reply, or without `add_generation` the conversation alone."""
         ids = self._ids(messages, think, generate=add_generation)
-        offsets = {self._head(messages, think), self._stable(messages, ids, think)}
+        offsets = {self._head(messages, think), min(self._stable(messages, ids, think), len(ids) - 1)}
         return Encoded(ids, tuple(sorted(offset for offset in offsets if 0 < offset < len(ids))))
 
     def count(self, messages: Sequence[Message]) -> int:
@@ -77,7 +75,7 @@ class Chat:
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """What grammars are compiled against."""
-        from nightschool.engine.constraint import Vocabulary
+        from nightschool.engine.vocabulary import Vocabulary
 
         return Vocabulary(self.tokens.json, self.width, self.eos)
 
@@ -85,11 +83,7 @@ class Chat:
     def width(self) -> int:
         """The model's padded vocabulary: the width of its logits."""
         config = self._config
-        return int(
-            (config.get("text_config") or {}).get("vocab_size")
-            or config.get("vocab_size")
-            or self.tokens.size
-        )
+        return int((config.get("text_config") or {}).get("vocab_size") or config.get("vocab_size") or self.tokens.size)
 
     @cached_property
     def eos(self) -> tuple[int, ...]:
@@ -102,9 +96,7 @@ class Chat:
         own = self.tokens.id_of(str(self._template.variables["eos_token"]))
         found |= set() if own is None else {own}
         if not found:
-            raise Problem(
-                f"{self.spec.alias} names no end-of-text token", "add eos_token_id to its config.json"
-            )
+            raise Problem(f"{self.spec.alias} names no end-of-text token", "add eos_token_id to its config.json")
         return tuple(sorted(found))
 
     @cached_property
@@ -115,8 +107,14 @@ class Chat:
         return self.tokens.encode(self._render(messages, think, generate))
 
     def _render(self, messages: Sequence[Message], think: bool, generate: bool) -> list[Piece]:
-        switch = {self.spec.thinking.kwarg: think} if self.spec.thinking else {}
-        return self._template.render(messages, generate, **switch)
+        thinking = self.spec.thinking
+        if thinking is None:
+            return self._template.render(messages, generate)
+        pieces = self._template.render(messages, generate, **{thinking.kwarg: think})
+        opened = pieces and not pieces[-1].content and pieces[-1].text.rstrip().endswith(thinking.open.strip())
+        if think and generate and not opened:
+            pieces.append(Piece(thinking.open, False))
+        return pieces
 
     def _head(self, messages: Sequence[Message], think: bool) -> int:
         """Where prompts with this system message begin to differ."""
@@ -139,6 +137,4 @@ class Chat:
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
     """Length of the common beginning."""
-    return next(
-        (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

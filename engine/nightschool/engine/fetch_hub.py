@@ -43,22 +43,16 @@ def fetch_repository(repository: str, revision: str, folder: Path, progress: Pro
         with _watched(folder, sum(file.file_size for file in files), f"fetching {repository}", progress):
             huggingface_hub.snapshot_download(repository, **wanted)
     except errors.GatedRepoError:
-        raise Problem(
-            f"{repository} asks for its licence to be accepted", f"{advice}, then set HF_TOKEN"
-        ) from None
+        raise Problem(f"{repository} asks for its licence to be accepted", f"{advice}, then set HF_TOKEN") from None
     except errors.RevisionNotFoundError:
         raise Problem(f"{repository} has no revision {revision!r}", advice) from None
     except errors.RepositoryNotFoundError:
-        raise Problem(
-            f"the hub has no repository {repository}, or it is private", f"{advice}; set HF_TOKEN"
-        ) from None
+        raise Problem(f"the hub has no repository {repository}, or it is private", f"{advice}; set HF_TOKEN") from None
     except errors.OfflineModeIsEnabled:
         raise Problem("HF_HUB_OFFLINE forbids to use the hub", "unset it while you pull") from None
     except (errors.HTTPError, ConnectionError, TimeoutError) as error:
         told = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise Problem(
-            f"the hub could not be reached: {told}", "check the network, and pull again to go on"
-        ) from None
+        raise Problem(f"the hub could not be reached: {told}", "check the network, and pull again to go on") from None
     shutil.rmtree(folder / ".cache", ignore_errors=True)
     return str(commit)
 

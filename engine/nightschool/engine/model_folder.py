@@ -1,6 +1,6 @@
 """A folder of weights: the models.toml entry that would suit it, and whether it suits the entry that it has.
 
-Reads the small files only (config.json, the tokenizer, the chat template); loading weights is left to the backends.
+Reads config.json, the tokenizer and the chat template; loading the weights is left to the backends.
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ def check(spec: ModelSpec, progress: Progress = quiet) -> list[Finding]:
     if spec.kind in ("http", "scripted"):
         return [Finding("files", True, "none: not a model of this machine's disk")]
     if not spec.ready:
-        raise Problem(
-            f"{spec.alias} is not on this machine yet", f"run: nightschool models pull {spec.alias}"
-        )
+        raise Problem(f"{spec.alias} is not on this machine yet", f"nightschool models pull {spec.alias}")
     damaged = verify(spec, progress)
     files = Finding("files", not damaged, f"damaged: {', '.join(damaged)}" if damaged else str(spec.folder))
     try:
@@ -99,11 +97,7 @@ def _chat(spec: ModelSpec) -> list[Finding]:
         said = f"{mark} is token {known}" if known is not None else f"{mark!r} is not one token of this model"
         findings.append(Finding(f"thinking.{name}", known is not None, said))
     works = plain != thinking
-    said = (
-        f"{spec.thinking.kwarg} changes the prompt"
-        if works
-        else f"the template ignores {spec.thinking.kwarg!r}"
-    )
+    said = f"{spec.thinking.kwarg} changes the prompt" if works else f"the template ignores {spec.thinking.kwarg!r}"
     return [*findings, Finding("thinking.kwarg", works, said)]
 
 

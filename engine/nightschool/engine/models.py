@@ -76,6 +76,19 @@ class ModelSpec:
         return self.kind in ("http", "scripted") or (self.folder / MANIFEST).is_file()
 
     @property
+    def fingerprint(self) -> str:
+        """Differs whenever replies may: by the weights, and by every key that shapes a prompt or a reply."""
+        manifest = self.folder / MANIFEST
+        if manifest.is_file():
+            weights = manifest.read_text(encoding="utf-8")
+        else:
+            files = sorted(self.folder.glob("*")) if self.kind == "path" else []
+            weights = repr([self.source, *((file.name, file.stat().st_size) for file in files)])
+        keys = (self.context, self.dtype, self.template, self.thinking, sorted(self.sampling.items()))
+        text = repr((weights, keys, self.backend, sorted(self.options.items(), key=repr)))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
     def host(self) -> str | None:
         """The server that it is on, if it is on one."""
         return urlsplit(self.source).hostname if self.kind == "http" else None
@@ -116,11 +129,7 @@ class Models:
 
     def available(self, backend: str | None = None) -> list[ModelSpec]:
         """The models that have a source for `backend` and are not tied to another."""
-        specs = (
-            self._spec(alias, backend)
-            for alias in self
-            if self._tied(alias) in (None, backend) or not backend
-        )
+        specs = (self._spec(alias, backend) for alias in self if self._tied(alias) in (None, backend) or not backend)
         return [spec for spec in specs if spec is not None]
 
     def hosts(self) -> tuple[str, ...]:
@@ -176,9 +185,7 @@ def shipped() -> Path:
 
 def scripted_spec(context: int = 8192) -> ModelSpec:
     """The model of the scripted engine: no weights, always ready."""
-    return ModelSpec(
-        "scripted", "scripted:", context=context, dtype="float32", backend="scripted", origin="built in"
-    )
+    return ModelSpec("scripted", "scripted:", context=context, dtype="float32", backend="scripted", origin="built in")
 
 
 def _read(path: Path) -> str:
@@ -191,9 +198,7 @@ def _read(path: Path) -> str:
 
 def _anchored(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The entry with the folders of `path:` sources made absolute, from the folder of the file."""
-    anchored = {
-        key: _anchored(value, folder) if isinstance(value, dict) else value for key, value in entry.items()
-    }
+    anchored = {key: _anchored(value, folder) if isinstance(value, dict) else value for key, value in entry.items()}
     source = entry.get("source")
     if isinstance(source, str) and source.startswith("path:"):
         anchored["source"] = f"path:{(folder / Path(source.removeprefix('path:')).expanduser()).resolve()}"

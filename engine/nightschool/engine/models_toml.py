@@ -154,16 +154,12 @@ def _check_entry(alias: str, entry: EntryTable, text: str, path: Path) -> None:
             raise Problem(f"{where}: {table.source!r} is no source", f"write {_EXAMPLE}")
         if table.template not in (None, "model", "plain") and "{" not in str(table.template):
             where = f"{path}{_line(text, [*place, 'template'])}"
-            raise Problem(
-                f"{where}: {table.template!r} is no template", "write 'model', 'plain' or a Jinja text"
-            )
+            raise Problem(f"{where}: {table.template!r} is no template", "write 'model', 'plain' or a Jinja text")
         for option in table.model_extra or ():
             close = difflib.get_close_matches(option, Keys.model_fields, n=1, cutoff=0.8)
             if close:
                 where = f"{path}{_line(text, [*place, option])}"
-                raise Problem(
-                    f"{where}: unknown key {'.'.join([*place, option])!r}", f"did you mean {close[0]!r}?"
-                )
+                raise Problem(f"{where}: unknown key {'.'.join([*place, option])!r}", f"did you mean {close[0]!r}?")
     if entry.source is None and not any(table.source for _, table in tables):
         raise Problem(
             f"{path}{_line(text, ['models', alias])}: [models.{alias}] has no source",

@@ -37,14 +37,10 @@ ENVIRONMENT = {
 LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
 INTERNET_FAMILIES = {socket.AF_INET, socket.AF_INET6}
 LOCAL_FAMILIES = {
-    getattr(socket, name)
-    for name in ("AF_UNIX", "AF_NETLINK", "AF_ALG", "AF_SYSTEM")
-    if hasattr(socket, name)
+    getattr(socket, name) for name in ("AF_UNIX", "AF_NETLINK", "AF_ALG", "AF_SYSTEM") if hasattr(socket, name)
 }
 ADDRESS_EVENTS = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
-NAME_EVENTS = frozenset(
-    {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
-)
+NAME_EVENTS = frozenset({"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"})
 
 _allowed: set[str] | None = None
 """Hosts, and the addresses that they resolved to; `None` as long as the process is not sealed."""

@@ -18,14 +18,14 @@ from typing import Any
 from nightschool.disk.errors import Problem
 from nightschool.engine import nodes
 from nightschool.engine.nodes import Alt, Chars, Lit, Node, Repeat, Seq
+from nightschool.engine.utf8 import Ranges, Span, complement, without
 
-Span = tuple[int, int]
-
-_CLASSES: dict[Any, list[Span]] = {
-    sre.CATEGORY_DIGIT: [(0x30, 0x39)],
-    sre.CATEGORY_WORD: [(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)],
-    sre.CATEGORY_SPACE: [(0x09, 0x0D), (0x20, 0x20)],
+_ASCII = {
+    r"\d": ((0x30, 0x39),),
+    r"\w": ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)),
+    r"\s": ((0x09, 0x0D), (0x20, 0x20)),
 }
+_CATEGORIES = {sre.CATEGORY_DIGIT: r"\d", sre.CATEGORY_WORD: r"\w", sre.CATEGORY_SPACE: r"\s"}
 _NEGATED = {sre.CATEGORY_NOT_DIGIT: r"\d", sre.CATEGORY_NOT_WORD: r"\w", sre.CATEGORY_NOT_SPACE: r"\s"}
 _NEWLINE = (0x0A, 0x0A)
 
@@ -49,16 +49,12 @@ def parse(expression: str) -> Node:
 
 def bounded(node: Node, most: int | None, where: str) -> Node:
     """The members of at most `most` characters. A cap that cuts into the language needs plain ASCII."""
-    if most is None and math.isinf(node.longest):
-        raise Problem(
-            f"{where} has an open repetition, so no longest match", "bound it: [a-z]{1,40}, not [a-z]+"
-        )
+    if most is None and node.longest == math.inf:
+        raise Problem(f"{where} has an open repetition, so no longest match", "bound it: [a-z]{1,40}, not [a-z]+")
     if most is None or _most_chars(node) <= most:
         return node
     if not _plain_ascii(node):
-        raise Problem(
-            f"{where} can be longer than {most} characters", f"bound its repetitions: {{0,{most}}}, not *"
-        )
+        raise Problem(f"{where} can be longer than {most} characters", f"bound its repetitions: {{0,{most}}}, not *")
     return nodes.capped(node, most)
 
 
@@ -66,16 +62,12 @@ def in_string(node: Node, control: Iterable[Span]) -> Node:
     """The same texts as they stand inside a JSON string, without those that hold `control` characters."""
     match node:
         case Chars():
-            kept = nodes.complement([*nodes.complement(node.ranges), *control])
-            plain = nodes.chars(
-                nodes.complement([*nodes.complement(kept), *((ord(mark), ord(mark)) for mark in _ESCAPED)])
-            )
-            marks = [mark for mark in _ESCAPED if any(low <= ord(mark) <= high for low, high in kept)]
-            return nodes.alt([plain, *(nodes.lit(b"\\" + mark.encode()) for mark in marks)])
+            kept = without(node.ranges, control)
+            marks = [mark for mark in _ESCAPED if any(low <= mark <= high for low, high in kept)]
+            plain = nodes.chars(without(kept, ((mark, mark) for mark in _ESCAPED)))
+            return nodes.alt([plain, *(nodes.lit(bytes((0x5C, mark))) for mark in marks)])
         case Lit():
-            return nodes.seq(
-                *(in_string(Chars(((ord(char), ord(char)),)), control) for char in node.data.decode())
-            )
+            return nodes.seq(*(in_string(Chars(((ord(char), ord(char)),)), control) for char in node.data.decode()))
         case Seq():
             return nodes.seq(in_string(node.head, control), in_string(node.tail, control))
         case Alt():
@@ -91,7 +83,7 @@ class _Reader:
 
     def __init__(self, expression: str, dot_all: bool) -> None:
         self.expression = expression
-        self.any = nodes.chars(nodes.complement([] if dot_all else [_NEWLINE]))
+        self.any = nodes.chars(complement([] if dot_all else [_NEWLINE]))
 
     def sequence(self, items: Iterable[tuple[Any, Any]]) -> Node:
         return nodes.seq(*(self._item(op, value) for op, value in items))
@@ -100,7 +92,7 @@ class _Reader:
         if op is sre.LITERAL:
             return nodes.chars([(value, value)])
         if op is sre.NOT_LITERAL:
-            return nodes.chars(nodes.complement([(value, value)]))
+            return nodes.chars(complement([(value, value)]))
         if op is sre.ANY:
             return self.any
         if op is sre.IN:
@@ -116,26 +108,27 @@ class _Reader:
 
     def _class(self, items: list[tuple[Any, Any]]) -> Node:
         negated = items[0][0] is sre.NEGATE
-        spans = [span for op, value in items[negated:] for span in self._spans(op, value)]
-        return nodes.chars(nodes.complement(spans) if negated else spans)
+        spans = [span for op, value in items[negated:] for span in self._spans(op, value, wide=negated)]
+        return nodes.chars(complement(spans) if negated else spans)
 
-    def _spans(self, op: Any, value: Any) -> list[Span]:
+    def _spans(self, op: Any, value: Any, *, wide: bool) -> Ranges:
+        """The code points of one part of a class; where Python's category is not ASCII's, the wider if `wide`."""
         if op is sre.LITERAL:
-            return [(value, value)]
+            return ((value, value),)
         if op is sre.RANGE:
-            return [value]
-        if op is sre.CATEGORY and value in _CLASSES:
-            return _CLASSES[value]
+            return (value,)
+        if op is sre.CATEGORY and value in _CATEGORIES:
+            return _unicode(_CATEGORIES[value]) if wide else _ASCII[_CATEGORIES[value]]
         if op is sre.CATEGORY and value in _NEGATED:
-            return nodes.complement(_unicode(_NEGATED[value]))
+            return complement(_ASCII[_NEGATED[value]] if wide else _unicode(_NEGATED[value]))
         raise _refusal(self.expression, str(value).lower())
 
 
 @cache
-def _unicode(category: str) -> list[Span]:
+def _unicode(category: str) -> Ranges:
     """All code points of a category, as Python's re counts them."""
     everything = "".join(map(chr, range(0x110000)))
-    return [(found.start(), found.end() - 1) for found in re.finditer(category + "+", everything)]
+    return tuple((found.start(), found.end() - 1) for found in re.finditer(category + "+", everything))
 
 
 def _most_chars(node: Node) -> float:
@@ -173,11 +166,9 @@ def _plain_ascii(node: Node) -> bool:
 
 
 def _refusal(expression: str, what: str) -> Problem:
-    return Problem(
-        f"{expression!r} uses {what}, which no grammar can hold", "write the expression without it"
-    )
+    return Problem(f"{expression!r} uses {what}, which no grammar can hold", "write the expression without it")
 
 
 _STARTS = [(sre.AT, sre.AT_BEGINNING), (sre.AT, sre.AT_BEGINNING_STRING)]
 _ENDS = [(sre.AT, sre.AT_END), (sre.AT, sre.AT_END_STRING)]
-_ESCAPED = '"\\'
+_ESCAPED = (0x22, 0x5C)

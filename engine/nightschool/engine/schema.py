@@ -7,6 +7,7 @@ not everything that is valid under the schema can be a reply.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -55,16 +56,18 @@ def type_to_term(output_type: Any) -> Term:
     """The term of a Python type, as Outlines understands it."""
     from outlines.types import dsl
 
+    if output_type is int:
+        return terms.integer(-_MOST, _MOST)
+    if output_type is float:
+        return terms.number(-_MOST, _MOST)
     found = dsl.python_types_to_terms(output_type)
     if isinstance(found, dsl.JsonSchema):
-        import json
-
         return to_term(json.loads(found.schema))
-    if isinstance(found, dsl.CFG):
-        raise Problem(
-            f"{output_type!r} is a context-free grammar without a bound", "use Grammar.from_lark with a limit"
-        )
-    return terms.regex(dsl.to_regex(found))
+    name = getattr(output_type, "__name__", repr(output_type))
+    try:
+        return terms.regex(dsl.to_regex(found))
+    except (Problem, TypeError):
+        raise Problem(f"the type {name} does not bound its replies", "use a Pydantic model with max_length") from None
 
 
 class _Compiler:
@@ -94,15 +97,11 @@ class _Compiler:
             return terms.alt(self.term({**_for(each, source), "type": each}, path, inside) for each in kind)
         if kind not in self.kinds:
             advice = nearest(str(kind), self.kinds) if kind else "give it a type, an enum or a const"
-            raise Problem(
-                f"{path}: {'no type' if kind is None else f'the type {kind!r} is not known'}", advice
-            )
+            raise Problem(f"{path}: {'no type' if kind is None else f'the type {kind!r} is not known'}", advice)
         _only(source, {"type", *_KEYWORDS[kind], *_NOTES}, path)
         return self.kinds[kind](source, path, inside)
 
-    def _combined(
-        self, source: Source, path: str, inside: tuple[str, ...]
-    ) -> list[tuple[str, Callable[[], Term]]]:
+    def _combined(self, source: Source, path: str, inside: tuple[str, ...]) -> list[tuple[str, Callable[[], Term]]]:
         """The keywords that stand for a whole schema by themselves, as far as this one has them."""
         found: dict[str, Callable[[], Term]] = {
             "const": lambda: terms.const(source["const"]),
@@ -116,9 +115,7 @@ class _Compiler:
 
     def _reference(self, target: Any, path: str, inside: tuple[str, ...]) -> Term:
         if not isinstance(target, str) or not target.startswith("#"):
-            raise Problem(
-                f"{path}: the reference {target!r} leads out of the schema", "copy its target into $defs"
-            )
+            raise Problem(f"{path}: the reference {target!r} leads out of the schema", "copy its target into $defs")
         if target in inside:
             raise Problem(
                 f"{path}: {target} refers to itself, so no reply is the longest", "unfold it to a fixed depth"
@@ -133,9 +130,7 @@ class _Compiler:
 
     def _any(self, keyword: str, source: Source, path: str, inside: tuple[str, ...]) -> Term:
         options = source[keyword]
-        return terms.alt(
-            self.term(option, f"{path}/{keyword}/{i}", inside) for i, option in enumerate(options)
-        )
+        return terms.alt(self.term(option, f"{path}/{keyword}/{i}", inside) for i, option in enumerate(options))
 
     def _all(self, source: Source, path: str, inside: tuple[str, ...]) -> Term:
         if len(source["allOf"]) != 1:
@@ -150,22 +145,15 @@ class _Compiler:
         unknown = [key for key in required if key not in properties]
         if unknown:
             raise Problem(f"{path}: `required` names {unknown[0]!r}", nearest(unknown[0], properties))
-        fields = {
-            key: self.term(part, f"{path}/properties/{key}", inside) for key, part in properties.items()
-        }
+        fields = {key: self.term(part, f"{path}/properties/{key}", inside) for key, part in properties.items()}
         return terms.obj(fields, optional=[key for key in properties if key not in required])
 
     def _array(self, source: Source, path: str, inside: tuple[str, ...]) -> Term:
         if "prefixItems" in source:
-            if source.get("items", False) is not False and source.get("maxItems") != len(
-                source["prefixItems"]
-            ):
+            if source.get("items", False) is not False and source.get("maxItems") != len(source["prefixItems"]):
                 raise Problem(f"{path}: prefixItems with more items after them", "say `items: false`")
             return terms.fixed(
-                [
-                    self.term(part, f"{path}/prefixItems/{i}", inside)
-                    for i, part in enumerate(source["prefixItems"])
-                ]
+                [self.term(part, f"{path}/prefixItems/{i}", inside) for i, part in enumerate(source["prefixItems"])]
             )
         if "items" not in source or "maxItems" not in source:
             raise Problem(f"{path}: an array without a bound", "add `items` and `maxItems`")
@@ -198,12 +186,8 @@ class _Compiler:
             raise Problem(f"{path}: {problem.what}", problem.advice) from None
 
     def _integer(self, source: Source, path: str, inside: tuple[str, ...]) -> Term:
-        low = max(
-            _whole(source, "minimum", -_MOST, path), _whole(source, "exclusiveMinimum", -_MOST - 1, path) + 1
-        )
-        high = min(
-            _whole(source, "maximum", _MOST, path), _whole(source, "exclusiveMaximum", _MOST + 1, path) - 1
-        )
+        low = max(_whole(source, "minimum", -_MOST, path), _whole(source, "exclusiveMinimum", -_MOST - 1, path) + 1)
+        high = min(_whole(source, "maximum", _MOST, path), _whole(source, "exclusiveMaximum", _MOST + 1, path) - 1)
         return terms.integer(low, high)
 
     def _number(self, source: Source, path: str, inside: tuple[str, ...]) -> Term:

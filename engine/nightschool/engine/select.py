@@ -80,9 +80,7 @@ def open_engine(spec: ModelSpec, *, backend: str | None = None, width: int | Non
             f'pip install "nightschool[{EXTRAS[name]}]"',
         )
     if not spec.ready:
-        raise Problem(
-            f"{spec.alias} is not on this machine yet", f"run: nightschool models pull {spec.alias}"
-        )
+        raise Problem(f"{spec.alias} is not on this machine yet", f"nightschool models pull {spec.alias}")
     engine: Engine = import_module(f"nightschool.engine.backends.{name}").load(spec, width=width)
     return engine
 
@@ -91,7 +89,5 @@ def _first(name: str, device: str) -> Choice:
     """The device's own backend, unless only transformers is installed."""
     if missing(name) and not missing("transformers"):
         extra = EXTRAS[name]
-        return Choice(
-            "transformers", f'{device}, but {name} is not installed (pip install "nightschool[{extra}]")'
-        )
+        return Choice("transformers", f'{device}, but {name} is not installed (pip install "nightschool[{extra}]")')
     return Choice(name, device)

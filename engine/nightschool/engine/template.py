@@ -73,12 +73,9 @@ class Template:
         shown = {int(index) for index in parts[1::2]}
         for i, message in enumerate(messages):
             if message.content.strip() and i not in shown:
-                raise Problem(
-                    f"the chat template of {self.name} leaves out message {i + 1} ({message.role})", _ADVICE
-                )
+                raise Problem(f"the chat template of {self.name} leaves out message {i + 1} ({message.role})", _ADVICE)
         pieces = [
-            Piece(messages[int(part)].content.strip() if i % 2 else part, bool(i % 2))
-            for i, part in enumerate(parts)
+            Piece(messages[int(part)].content.strip() if i % 2 else part, bool(i % 2)) for i, part in enumerate(parts)
         ]
         return [piece for piece in pieces if piece.text]
 

@@ -1,9 +1,9 @@
 """The term algebra: what a reply may be, as values that are put together.
 
-A term knows its language (`node`: exact sizes, Lark, shortest closing) and its nearest portable JSON schema. Replies are
-compact JSON: no free white space anywhere. Model text is one line without control characters, and its only escapes are
-`\\"` and `\\\\`; longer text is an array of lines. A term that nothing can satisfy (an enum without ids) is `impossible`:
-`alt` and optional keys leave it out, everything else that needs it becomes impossible too.
+A term knows its language (`node`: exact sizes, Lark, shortest closing) and its nearest portable JSON schema. Replies
+are compact JSON: no free white space anywhere. Model text is one line without control characters, and its only
+escapes are `\\"` and `\\\\`; longer text is an array of lines. A term that nothing can satisfy (an enum without ids) is
+`impossible`: `alt` and optional keys leave it out, everything else that needs it becomes impossible too.
 
     edit = obj({"op": const("append"), "page": choice(pages), "content": lines(1, 8, 200)})
     reply = obj({"log": text(200), "edits": array(edit, 0, 5), "evidence": distinct(traces, 1, 5)})
@@ -19,16 +19,20 @@ from typing import Any
 
 from nightschool.engine import nodes, numerals, pattern
 from nightschool.engine.nodes import NOTHING, Node
+from nightschool.engine.picks import picks
+from nightschool.engine.utf8 import complement
 
 Schema = dict[str, Any]
 
 CONTROL = ((0x00, 0x1F), (0x7F, 0x9F), (0x2028, 0x2029))
 """Code points that model text never holds: C0, DEL, C1 (with U+0085), and the Unicode line ends."""
 
-PLAIN = nodes.chars(nodes.complement([*CONTROL, (0x22, 0x22), (0x5C, 0x5C)]))
+PLAIN = nodes.chars(complement([*CONTROL, (0x22, 0x22), (0x5C, 0x5C)]))
 _ESCAPE = nodes.seq(nodes.lit(b"\\"), nodes.chars([(0x22, 0x22), (0x5C, 0x5C)]))
 TEXT_CHAR = nodes.alt([PLAIN, _ESCAPE])
 _QUOTE = nodes.lit(b'"')
+_BEGIN, _END, _OPEN, _CLOSE, _COMMA = (nodes.token(mark) for mark in (b"{", b"}", b"[", b"]", b","))
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,13 +59,19 @@ def lit(raw: str) -> Term:
 
 def const(value: object) -> Term:
     """Exactly this JSON value."""
-    return Term(nodes.lit(encode(value)), {"const": value})
+    if isinstance(value, Mapping):
+        return Term(obj({key: const(part) for key, part in value.items()}).node, {"const": value})
+    if isinstance(value, list | tuple):
+        return Term(fixed([const(part) for part in value]).node, {"const": value})
+    return Term(nodes.token(encode(value)), {"const": value})
 
 
 def choice(options: Iterable[object]) -> Term:
     """One of these JSON values (strings, as a rule)."""
     values = list(options)
-    return Term(nodes.leaf(nodes.words(map(encode, values))), {"enum": values})
+    deep = [value for value in values if isinstance(value, Mapping | list | tuple)]
+    flat = nodes.leaf(nodes.words(encode(value) for value in values if value not in deep))
+    return Term(nodes.alt([flat, *(const(value).node for value in deep)]), {"enum": values})
 
 
 def plain(options: Iterable[str]) -> Term:
@@ -71,9 +81,8 @@ def plain(options: Iterable[str]) -> Term:
 
 def text(max_chars: int, min_chars: int = 0) -> Term:
     """A JSON string of one line."""
-    body = nodes.repeat(TEXT_CHAR, min_chars, max_chars) if min_chars <= max_chars else NOTHING
     schema: Schema = {"type": "string", "maxLength": max_chars}
-    return Term(_quoted(body), schema | ({"minLength": min_chars} if min_chars else {}))
+    return Term(_line(min_chars, max_chars), schema | ({"minLength": min_chars} if min_chars else {}))
 
 
 def matching(expression: str, max_chars: int | None = None) -> Term:
@@ -86,9 +95,7 @@ def matching(expression: str, max_chars: int | None = None) -> Term:
 
 def regex(expression: str, max_chars: int | None = None) -> Term:
     """Whatever matches a regular expression, not quoted. Inside other terms it must be a JSON value by itself."""
-    return Term(
-        nodes.leaf(pattern.bounded(pattern.parse(expression), max_chars, f"the pattern {expression!r}")), None
-    )
+    return Term(nodes.leaf(pattern.bounded(pattern.parse(expression), max_chars, f"the pattern {expression!r}")), None)
 
 
 def integer(low: int, high: int) -> Term:
@@ -110,7 +117,7 @@ def boolean() -> Term:
 
 def null() -> Term:
     """`null`."""
-    return Term(nodes.lit(b"null"), {"type": "null"})
+    return Term(nodes.token(b"null"), {"type": "null"})
 
 
 def obj(fields: Mapping[str, Term], optional: Collection[str] = ()) -> Term:
@@ -121,10 +128,10 @@ def obj(fields: Mapping[str, Term], optional: Collection[str] = ()) -> Term:
     @cache
     def rest(index: int, comma: bool) -> Node:
         if index == len(members):
-            return nodes.lit(b"}")
+            return _END
         key, term = members[index]
-        name = nodes.lit((b"," if comma else b"") + encode(key) + b":")
-        present = nodes.seq(name, term.node, rest(index + 1, True))
+        field = nodes.seq(nodes.token(encode(key) + b":"), term.node, rest(index + 1, True))
+        present = nodes.seq(_COMMA, field) if comma else field
         return nodes.alt([present, rest(index + 1, comma)]) if key in optional else present
 
     schemas = {key: term.schema for key, term in usable.items()}
@@ -134,7 +141,7 @@ def obj(fields: Mapping[str, Term], optional: Collection[str] = ()) -> Term:
         "required": [key for key in usable if key not in optional],
         "additionalProperties": False,
     }
-    return Term(nodes.seq(nodes.lit(b"{"), rest(0, False)), _if_all(schemas.values(), schema))
+    return Term(nodes.seq(_BEGIN, rest(0, False)), _if_all(schemas.values(), schema))
 
 
 def array(item: Term, minimum: int, maximum: int) -> Term:
@@ -145,10 +152,10 @@ def array(item: Term, minimum: int, maximum: int) -> Term:
 
 def fixed(items: Sequence[Term]) -> Term:
     """A JSON array of exactly these items."""
-    parts = [part for item in items for part in (nodes.lit(b","), item.node)][1:]
+    parts = [part for item in items for part in (_COMMA, item.node)][1:]
     schemas = [item.schema for item in items]
     schema = {"type": "array", "prefixItems": schemas, "minItems": len(items), "maxItems": len(items)}
-    return Term(nodes.seq(nodes.lit(b"["), *parts, nodes.lit(b"]")), _if_all(schemas, schema))
+    return Term(nodes.seq(_OPEN, *parts, _CLOSE), _if_all(schemas, schema))
 
 
 def lines(minimum: int, maximum: int, max_chars: int) -> Term:
@@ -159,7 +166,7 @@ def lines(minimum: int, maximum: int, max_chars: int) -> Term:
 def distinct(ids: Iterable[str], minimum: int, maximum: int) -> Term:
     """A JSON array of `minimum` to `maximum` of these ids, none of them twice. At most 63 ids."""
     values = list(dict.fromkeys(ids))
-    node = nodes.picks([nodes.lit(encode(value)) for value in values], minimum, maximum)
+    node = picks([nodes.token(encode(value)) for value in values], minimum, maximum)
     return Term(node, {"type": "array", "items": {"enum": values}, "minItems": minimum, "maxItems": maximum})
 
 
@@ -168,7 +175,7 @@ def distinct_objects(options: Sequence[Term], minimum: int, maximum: int) -> Ter
     usable = [option for option in options if not option.impossible]
     schemas = [option.schema for option in usable]
     schema = {"type": "array", "items": {"anyOf": schemas}, "minItems": minimum, "maxItems": maximum}
-    return Term(nodes.picks([option.node for option in usable], minimum, maximum), _if_all(schemas, schema))
+    return Term(picks([option.node for option in usable], minimum, maximum), _if_all(schemas, schema))
 
 
 def alt(options: Iterable[Term]) -> Term:
@@ -181,7 +188,12 @@ def alt(options: Iterable[Term]) -> Term:
 
 def encode(value: object) -> bytes:
     """A value as compact JSON; what is not a JSON value, or not Unicode text, raises ValueError."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return _ENCODER.encode(value).encode()
+
+
+@cache
+def _line(min_chars: int, max_chars: int) -> Node:
+    return _quoted(nodes.repeat(TEXT_CHAR, min_chars, max_chars) if min_chars <= max_chars else NOTHING)
 
 
 def _quoted(body: Node) -> Node:
@@ -191,13 +203,9 @@ def _quoted(body: Node) -> Node:
 def _items(item: Node, minimum: int, maximum: int) -> Node:
     if maximum < minimum:
         return NOTHING
-    more = (
-        nodes.repeat(nodes.seq(nodes.lit(b","), item), max(minimum - 1, 0), maximum - 1)
-        if maximum
-        else NOTHING
-    )
-    some = nodes.seq(nodes.lit(b"["), item, more, nodes.lit(b"]"))
-    return nodes.alt([nodes.lit(b"[]"), some]) if minimum == 0 else some
+    more = nodes.repeat(nodes.seq(_COMMA, item), max(minimum - 1, 0), maximum - 1) if maximum else NOTHING
+    some = nodes.seq(_OPEN, item, more, _CLOSE)
+    return nodes.alt([nodes.seq(_OPEN, _CLOSE), some]) if minimum == 0 else some
 
 
 def _if_all(parts: Iterable[Schema | None], schema: Schema | None) -> Schema | None:

@@ -28,9 +28,7 @@ class Tokens:
             self.json = path.read_text(encoding="utf-8")
             self._full = tokenizers.Tokenizer.from_str(self.json)
         except FileNotFoundError:
-            raise Problem(
-                f"there is no {path}", "pull the model again, or give a folder that has it"
-            ) from None
+            raise Problem(f"there is no {path}", "pull the model again, or give a folder that has it") from None
         except Exception as error:
             raise Problem(f"{path} is no tokenizer: {error}", "pull the model again") from None
         parts = json.loads(self.json)

@@ -1,7 +1,7 @@
 """A model's tokens as bytes: what masks and the guard need to know of its vocabulary. Made once per model.
 
-Every added token (`<|im_end|>`, `<think>`) is a control token here, whether its tokenizer calls it special or not: text in
-a reply is always spelled with ordinary tokens. The token ids of prompts are made elsewhere (`chat.py`).
+Every added token (`<|im_end|>`, `<think>`) is a control token here, whether its tokenizer calls it special or not: text
+in a reply is always spelled with ordinary tokens. The token ids of prompts are made elsewhere (`chat.py`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nightschool.disk.errors import Problem
-from nightschool.engine import lark, nodes
-from nightschool.engine.grammar import HEADER, Grammar, matcher
-from nightschool.engine.nodes import NOTHING, Alt, Chars, Lit, Node, Repeat, Seq
+from nightschool.engine import lark
+from nightschool.engine.grammar import Grammar, matcher
+from nightschool.engine.nodes import NOTHING, Alt, Chars, Node, Repeat
 from nightschool.engine.terms import PLAIN
 
 Flags = NDArray[np.bool_]
 _CACHED_GRAMMARS = 32
+_BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """Which tokens read on inside a repetition: to the end of an item (`whole`), or into the middle of one (`partial`)."""
+    """Which tokens read on inside a repetition: to the end of an item (`whole`), or into one (`partial`)."""
 
     whole: Flags
     partial: Flags
@@ -52,34 +53,34 @@ class Vocabulary:
         content = json.loads(tokenizer_json)
         self.added = {token["content"]: token["id"] for token in content.get("added_tokens", ())}
         for token in content.get("added_tokens", ()):
-            token["special"] = token["special"] or not token["content"].isspace()
+            token["special"] = token.get("special", False) or not token["content"].isspace()
         self.real = _highest_id(content) + 1
         self.size = max(size, self.real)
         self.eos = tuple(sorted(set(eos)))
         if not self.eos or self.eos[-1] >= self.real:
-            raise Problem(f"end-of-text ids {list(self.eos)} are not in the vocabulary", "mend the model's config files")
+            raise Problem(
+                f"end-of-text ids {list(self.eos)} are not in the vocabulary", "mend the model's config files"
+            )
         source = json.dumps(content, ensure_ascii=False)
         slices = [lark.regex(PLAIN) + count for count in ("{1,10}", "{1,30}", "+")]
         self.tokenizer: Any = llguidance.LLTokenizer(source, n_vocab=self.size, eos_token=list(self.eos), slices=slices)
-        self._prepare()
+        self.words = (self.size + 31) // 32
+        self._prototypes: dict[str, Any] = {}
+        self._inside: dict[str, Inside] = {}
 
     @classmethod
     def of_bytes(cls) -> Vocabulary:
         """A vocabulary of single bytes, which needs no model."""
-        import llguidance
-
-        made = cls.__new__(cls)
-        made.tokenizer = llguidance.LLTokenizer("byte")
-        made.added = {}
-        made.real = made.size = made.tokenizer.vocab_size
-        made.eos = (made.tokenizer.eos_token,)
-        made._prepare()
-        return made
-
-    def _prepare(self) -> None:
-        self.words = (self.size + 31) // 32
-        self._prototypes: dict[str, Any] = {}
-        self._inside: dict[int, tuple[Node, Inside]] = {}
+        letters = _byte_letters()
+        end = {"id": 256, "content": "<end>", "special": True, "single_word": False}
+        content = {
+            "version": "1.0",
+            "added_tokens": [end | dict.fromkeys(("lstrip", "rstrip", "normalized"), False)],
+            "pre_tokenizer": _BYTE_LEVEL,
+            "decoder": _BYTE_LEVEL,
+            "model": {"type": "BPE", "vocab": {letter: byte for byte, letter in enumerate(letters)}, "merges": []},
+        }
+        return cls(json.dumps(content), 257, [256])
 
     @cached_property
     def open_row(self) -> NDArray[np.int32]:
@@ -123,10 +124,11 @@ class Vocabulary:
         raise Problem(f"the end of thinking {close!r} holds no control token of this model", "mend `thinking.close`")
 
     def inside(self, part: Node) -> Inside:
-        """The tokens that read on inside repetitions of `part`."""
-        if id(part) not in self._inside:
-            self._inside[id(part)] = (part, self._find_inside(part))
-        return self._inside[id(part)][1]
+        """The tokens that read on inside repetitions of `part`, which is made of characters."""
+        name = lark.regex(part)
+        if name not in self._inside:
+            self._inside[name] = self._find_inside(part)
+        return self._inside[name]
 
     def _find_inside(self, part: Node) -> Inside:
         whole = np.zeros(self.words * 32, np.bool_)
@@ -151,7 +153,7 @@ def thinking_lark(grammar: Grammar | None, thought: Thought) -> str:
     start = f"start: {before} {json.dumps(thought.after, ensure_ascii=False)} reply0\n"
     think = f"t[max_tokens={thought.tokens}]: /(?s:.*)/\n" if thought.tokens else ""
     reply = "reply0: /(?s:.*)/\n" if grammar is None else re.sub(r"(?m)^start\b", "reply0", grammar.lark)
-    return HEADER + start + think + reply.removeprefix(HEADER)
+    return lark.HEADER + start + think + reply.removeprefix(lark.HEADER)
 
 
 def read(node: Node, data: bytes) -> Node:
@@ -176,11 +178,19 @@ def unpack(row: NDArray[np.int32]) -> Flags:
 def _highest_id(tokenizer: dict[str, Any]) -> int:
     vocabulary = tokenizer["model"]["vocab"]
     ids = vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
-    return max([*ids, *(token["id"] for token in tokenizer.get("added_tokens", ()))])
+    highest: int = max([*ids, *(token["id"] for token in tokenizer.get("added_tokens", ()))])
+    return highest
+
+
+def _byte_letters() -> list[str]:
+    """How byte-level tokenizers write the 256 bytes: visible ones as they are, others as code points from 256."""
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [byte for byte in range(256) if byte not in visible]
+    return [chr(byte if byte in visible else 256 + hidden.index(byte)) for byte in range(256)]
 
 
 def _python_class(part: Node) -> str:
     """A regular expression for texts of the single characters that `part` allows."""
     options = part.options if isinstance(part, Alt) else (part,)
     spans = [span for option in options if isinstance(option, Chars) and not option.read for span in option.ranges]
-    return "[" + "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in spans) + "]*" if spans else ""
+    return "[" + "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in spans) + "]*"

@@ -50,9 +50,7 @@ def unpack(mask: Words | torch.Tensor, vocab: int, device: torch.device) -> torc
     """The packed mask as booleans (B, vocab)."""
     if device.type == "cpu":
         words = np.ascontiguousarray(mask if isinstance(mask, np.ndarray) else mask.numpy())
-        bits = np.unpackbits(
-            words.astype("<i4", copy=False).view(np.uint8), axis=1, count=vocab, bitorder="little"
-        )
+        bits = np.unpackbits(words.astype("<i4", copy=False).view(np.uint8), axis=1, count=vocab, bitorder="little")
         return torch.from_numpy(bits.view(np.bool_))
     words_on = torch.as_tensor(mask).to(device)
     shifts = torch.arange(32, dtype=torch.int32, device=device)

@@ -1,4 +1,4 @@
-"""`nightschool doctor`: this machine, what is installed, which models are here, and the next commands to run."""
+"""`nightschool doctor`: this machine, what is installed, which models are here, and what to run next."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ def doctor(models_file: ModelsFile = None, as_json: Json = False) -> None:
     ready = [item["alias"] for item in record["models"] if item["ready"]]
     installed = [f"{name} {version}" for name, version in record["packages"].items() if version]
     rows = [
-        ("machine", _machine(device)),
         ("accelerator", _accelerator(device["accelerator"])),
         ("power", _power(device["power"])),
         ("backend", f"{backend['name']}: {backend['reason']}"),
@@ -42,7 +41,7 @@ def doctor(models_file: ModelsFile = None, as_json: Json = False) -> None:
         ("student", record["student"]),
         ("largest that fits", record["largest"] or "none of those that models.toml names"),
     ]
-    output.table(("", ""), rows)
+    output.table(("machine", _machine(device)), rows)
     print("\nnext:")
     for command in record["commands"]:
         print(f"  {command}")
@@ -77,7 +76,7 @@ def _commands(backend: str, lacking: list[str], alias: str, listed: list[dict[st
     ready = any(item["alias"] == alias and item["ready"] for item in listed)
     commands = [f'pip install "nightschool[{EXTRAS[backend]}]"'] if lacking else []
     commands += [] if ready else [f"nightschool models pull {alias}"]
-    return [*commands, f"nightschool models check {alias}", f"nightschool evolve DIR --model {alias}"]
+    return [*commands, f"nightschool models check {alias}", f"nightschool evolve --model {alias}"]
 
 
 def _version(package: str) -> str | None:

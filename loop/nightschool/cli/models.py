@@ -31,7 +31,7 @@ def list_models(models_file: ModelsFile = None, backend: Backend = None, as_json
     if as_json:
         output.data(records)
         return
-    columns = ("model", "ready", "GB", "context", "backend", "roles", "source", "from")
+    columns = ("model", "here", "GB", "context", "roles", "source", "from")
     output.table(columns, [_row(item) for item in records])
 
 
@@ -85,7 +85,7 @@ def add(
 
 @app.command()
 def check(alias: Alias, models_file: ModelsFile = None, backend: Backend = None, as_json: Json = False) -> None:
-    """Check a model's files, context, tokenizer, template and marks of thinking; exit 1 when something is wrong."""
+    """Check a model's files, context, tokenizer, template and marks of thinking; exit 1 if one is wrong."""
     from nightschool.engine import offline
     from nightschool.engine.model_folder import check as look
     from nightschool.engine.models import load_models
@@ -153,8 +153,21 @@ def record(models: Models, spec: ModelSpec) -> dict[str, Any]:
 
 def _row(item: dict[str, Any]) -> tuple[str, ...]:
     size = f"{item['weights_gb']:g}" if item["weights_gb"] else "-"
-    cells = (item["alias"], "yes" if item["ready"] else "no", size, str(item["context"]), item["backend"])
-    return (*cells, ", ".join(item["roles"]), item["source"], item["origin"])
+    roles = "all" if len(item["roles"]) == 4 else ", ".join(item["roles"])
+    cells = (item["alias"], "yes" if item["ready"] else "no", size, str(item["context"]), roles)
+    return (*cells, item["source"].partition("#")[0], _place(item["origin"]))
+
+
+def _place(origin: str) -> str:
+    """A models.toml as a person would write it."""
+    from nightschool.engine.models import shipped
+
+    file = Path(origin)
+    if file == shipped():
+        return "built in"
+    if file.is_relative_to(Path.cwd()):
+        return f"./{file.relative_to(Path.cwd())}"
+    return f"~/{file.relative_to(Path.home())}" if file.is_relative_to(Path.home()) else origin
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Checks: the parts of a `checks` grader. Each finds one fault in an answer, or none.
 
-In JSON `{"kind": "contains", "text": "Risks", "reason": "name the risks"}`; without `reason` a check has words of its own.
+In JSON `{"kind": "contains", "text": "Risks", "reason": "name the risks"}`; without `reason` it has words of its own.
 """
 
 from __future__ import annotations

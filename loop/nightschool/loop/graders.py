@@ -10,7 +10,7 @@ import json
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import AfterValidator, Field, JsonValue, PlainValidator, model_validator
 
@@ -63,9 +63,10 @@ class Contains(Strict):
 
 
 def _finite(value: Any) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or (isinstance(value, float) and not math.isfinite(value)):
         raise ValueError(f"must be a finite number, not {value!r}")
-    return value
+    return cast(int | float, value)
 
 
 class Number(Strict):

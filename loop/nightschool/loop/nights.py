@@ -13,6 +13,7 @@ from nightschool.disk.errors import Problem
 from nightschool.disk.jsonl import AppendLog
 from nightschool.disk.locks import Lock
 from nightschool.engine.engine import Engine
+from nightschool.engine.models import ModelSpec
 from nightschool.loop.crew import Crew
 from nightschool.loop.gate import make_gate
 from nightschool.loop.journal import Event, Journal
@@ -51,14 +52,16 @@ def resolve(space: Workspace, flags: Mapping[str, Any]) -> Config:
     return wanted
 
 
-def identity(suite: Suite, config: Config, student: str) -> dict[str, Any]:
+def identity(suite: Suite, config: Config, student: ModelSpec) -> dict[str, Any]:
     """What a val score depends on besides the skills; when it changes, a new baseline is run."""
-    settings = {key: getattr(config.settings, key) for key in ("student_temperature", "student_turns", "think")}
     return {
         "suite": suite.sha,
-        "student": student,
-        "backend": config.backend,
-        "settings": settings,
+        "model": student.fingerprint,
+        "dtype": student.dtype,
+        "backend": student.backend,
+        "template": files.sha256_text(student.template),
+        "sampling": dict(student.sampling),
+        "settings": config.settings.student(),
         "seed": config.seed,
     }
 
@@ -89,7 +92,7 @@ def open_night(
 
 def _begin(space: Workspace, suite: Suite, config: Config, journal: Journal, crew: Crew, watcher: Watcher) -> None:
     """Resume the unfinished night, or journal the start of the next."""
-    marks = identity(suite, config, crew.roles["student"])
+    marks = identity(suite, config, crew.model("student"))
     if journal.unfinished:
         started = journal.night()[0]
         changed = [key for key, value in marks.items() if started["identity"].get(key) != value]

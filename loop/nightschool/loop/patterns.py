@@ -20,7 +20,7 @@ SECONDS = 1.0
 
 def found(pattern: str, text: str) -> bool | None:
     """Whether the pattern occurs in the text; None when the search took too long."""
-    import regex  # type: ignore[import-untyped]
+    import regex
 
     try:
         return regex.search(pattern, text, timeout=SECONDS) is not None

@@ -13,13 +13,18 @@ _UNBOUNDED = ("pattern", "patternProperties")
 
 def check(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema itself; ValueError, with the reason, for one that `fault` could not apply."""
-    from jsonschema import Draft202012Validator, SchemaError  # type: ignore[import-untyped]
-
     for keyword, value in _keywords(schema):
         if keyword in _UNBOUNDED and not isinstance(value, bool):
             raise ValueError(f"the schema uses {keyword!r}; a regex grader can do that")
         if keyword == "$ref" and not str(value).startswith("#"):
             raise ValueError(f"the schema refers to {value!r}, outside itself")
+    return well_formed(schema)
+
+
+def well_formed(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema itself; ValueError, with the reason, for what is none."""
+    from jsonschema import Draft202012Validator, SchemaError
+
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:

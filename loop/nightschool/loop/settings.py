@@ -1,6 +1,6 @@
 """Settings of a night: the `[evolve]` table of suite.toml, and flags of the same names.
 
-The flag wins over the table, the table over these defaults. What a setting does is told here; doing it is left to others.
+The flag wins over the table, the table over these defaults. What a setting does is told here, and done elsewhere.
 """
 
 from __future__ import annotations

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 RESAMPLES = 10_000
-_EQUAL = 1e-12
+_ROUNDING = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +47,38 @@ def paired(before: Sequence[float], after: Sequence[float], *, seed: int = 0) ->
 
     if len(before) != len(after):
         raise ValueError(f"{len(before)} scores before, {len(after)} after: they are not paired")
-    differences = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
-    n, draw = len(differences), np.random.default_rng(seed)
-    values, counts = np.unique(np.round(differences, 9), return_counts=True)
-    resampled = draw.multinomial(n, counts / n, size=RESAMPLES) @ values / n
-    low, high = np.quantile(resampled, (0.025, 0.975))
-
-    sizes, counts = np.unique(np.abs(np.round(differences, 9)), return_counts=True)
-    flipped = (2 * draw.binomial(counts, 0.5, size=(RESAMPLES, len(counts))) - counts) @ sizes / n
-    extreme = int((np.abs(flipped) >= abs(differences.mean()) - _EQUAL).sum())
-
-    better, worse = int((differences > _EQUAL).sum()), int((differences < -_EQUAL).sum())
+    means = mean(before), mean(after)
+    differences = np.round(np.asarray(after, np.float64) - np.asarray(before, np.float64), 9)
+    draw = np.random.default_rng(seed)
+    better, worse = int((differences > 0).sum()), int((differences < 0).sum())
     return Comparison(
-        n=n,
-        before=mean(before),
-        after=mean(after),
+        n=len(before),
+        before=means[0],
+        after=means[1],
         delta=round(float(differences.mean()), 9),
-        ci95=(round(float(low), 9), round(float(high), 9)),
-        p_value=(extreme + 1) / (RESAMPLES + 1),
+        ci95=_interval(differences, draw),
+        p_value=_p_value(differences, draw),
         better=better,
         worse=worse,
-        same=n - better - worse,
+        same=len(before) - better - worse,
     )
+
+
+def _interval(differences: NDArray[np.float64], draw: np.random.Generator) -> tuple[float, float]:
+    """The middle 95% of the means of resampled tasks."""
+    import numpy as np
+
+    values, counts = np.unique(differences, return_counts=True)
+    means = draw.multinomial(len(differences), counts / len(differences), RESAMPLES) @ values / len(differences)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return round(float(low), 9), round(float(high), 9)
+
+
+def _p_value(differences: NDArray[np.float64], draw: np.random.Generator) -> float:
+    """How often differences of random sign have a mean as far from 0 as the one seen."""
+    import numpy as np
+
+    sizes, counts = np.unique(np.abs(differences), return_counts=True)
+    sums = (2 * draw.binomial(counts, 0.5, (RESAMPLES, len(counts))) - counts) @ sizes
+    extreme = int((np.abs(sums) >= abs(differences.sum()) - _ROUNDING).sum())
+    return round((extreme + 1) / (RESAMPLES + 1), 9)

@@ -15,12 +15,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nightschool.disk import files
 from nightschool.disk.errors import Problem, nearest
 from nightschool.loop.graders import reference
 from nightschool.loop.suite_read import OWN, SPLITS, Suite, Task, load_suite, members
-from nightschool.loop.suites.generated import GENERATORS, SuiteFiles
+
+if TYPE_CHECKING:
+    from nightschool.loop.suites.generated import SuiteFiles
 
 __all__ = ["SPLITS", "Suite", "Task", "load_suite", "materialise", "shuffled"]
 
@@ -28,9 +31,9 @@ __all__ = ["SPLITS", "Suite", "Task", "load_suite", "materialise", "shuffled"]
 def materialise(source: str | Path, folder: Path) -> Suite:
     """Write the suite that `source` names into `folder`, which must not exist or be empty, and read it.
 
-    `source` is NAME or NAME:SEED of a generated suite, or the path of a folder; a plain word is a name (else say ./word).
+    `source` is NAME or NAME:SEED of a generated suite, or the path of a folder; a plain word is a name, not a path.
     """
-    contents = _contents(str(source))
+    contents = _contents(source)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise Problem(f"{folder} exists and is not empty", "choose another folder")
     with files.explained(folder):
@@ -49,9 +52,9 @@ def materialise(source: str | Path, folder: Path) -> Suite:
 
 
 def shuffled(tasks: Sequence[Task], seed: int) -> tuple[Task, ...]:
-    """The same tasks with their graders permuted: what a night learns from them, it cannot have learned from the answers.
+    """The same tasks with their graders permuted, for a control: answers from which nothing right can be learned.
 
-    No task keeps its own grader, nor gets one with an equal expected answer as long as no answer is that of more than half.
+    No task keeps its own grader, nor gets an equal expected answer as long as no answer belongs to more than half.
     """
     answers = [reference(task.grader) for task in tasks]
     groups = Counter(answers)
@@ -65,13 +68,15 @@ def shuffled(tasks: Sequence[Task], seed: int) -> tuple[Task, ...]:
     return tuple(replace(task, grader=given[index]) for index, task in enumerate(tasks))
 
 
-def _contents(source: str) -> Mapping[str, bytes]:
+def _contents(source: str | Path) -> Mapping[str, bytes]:
     """Every file of the suite, checked as far as it can be before it is written."""
-    if not re.fullmatch(r"[A-Za-z0-9_-]+(:.*)?", source):
+    if isinstance(source, Path) or not re.fullmatch(r"[A-Za-z0-9_-]+(:.*)?", source):
         return _copied(Path(source))
+    from nightschool.loop.suites.generated import GENERATORS
+
     name, _, seed = source.partition(":")
     if name not in GENERATORS:
-        raise Problem(f"unknown suite {name!r}", f"{nearest(name, GENERATORS)}; a folder is given as ./{name}")
+        raise Problem(f"unknown suite {name!r}", f"{nearest(name, GENERATORS)} (a folder of your own: ./{name})")
     if not re.fullmatch(r"\d{1,18}", seed or "0", re.ASCII):
         raise Problem(f"{source}: the seed {seed!r} is no whole number", f"write {name}:7, for example")
     return _rendered(GENERATORS[name](int(seed or "0")))

@@ -1,7 +1,7 @@
 """Whether a suite can show anything: findings about one that loads.
 
-An error is a suite that cannot be graded right; a warning, a result that would mean less than it seems; a note says what
-the smallest visible gain is. Whether the suite is well-formed is left to `suite_read`.
+An error is a suite that cannot be graded right; a warning, a result that would mean less than it seems; a note says
+what the smallest visible gain is. Whether the suite is well-formed is left to `suite_read`.
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ def _giveaways(suite: Suite) -> Iterator[Finding]:
         given = [
             task.id
             for task in suite.split(split)
-            if not isinstance(task.grader, Choice)
-            and f" {normalise(reference(task.grader))} " in f" {_words_of(task)} "
+            if not isinstance(task.grader, Choice) and _holds(task.prompt, reference(task.grader))
         ]
         if given:
             count = f"{_tasks(len(given))} in {split}"
@@ -79,30 +78,34 @@ def _neighbours(suite: Suite) -> Iterator[Finding]:
 
 
 def _near_pairs(ones: Sequence[Task], others: Sequence[Task]) -> list[str]:
-    words = [(task, set(_words_of(task).split())) for task in others]
+    words = {task.id: {token for token in _tokens(task.prompt) if token[0].isalnum()} for task in (*ones, *others)}
     return [
-        f"{task.id} ~ {near.id}"
-        for task in ones
-        for mine in [set(_words_of(task).split())]
-        for near, theirs in words
-        if len(mine & theirs) >= NEAR * len(mine | theirs) and task.files == near.files
+        f"{one.id} ~ {other.id}"
+        for one in ones
+        for other in others
+        if words[one.id]
+        and len(words[one.id] & words[other.id]) >= NEAR * len(words[one.id] | words[other.id])
+        and one.files == other.files
     ]
 
 
 def _resolution(suite: Suite) -> Finding:
     finest = max(steps(task.grader) for task in suite.val)
     gain = 1 / (len(suite.val) * finest)
-    return Finding("note", f"{len(suite.val)} val tasks: the smallest visible gain is {gain:.3f}")
+    return Finding("note", f"{_tasks(len(suite.val), 'val ')}: the smallest visible gain is {gain:.3f}")
 
 
-def _words_of(task: Task) -> str:
-    """The prompt in normal form, its punctuation apart from its words."""
-    text = normalise(task.prompt)
-    return " ".join("".join(char if char.isalnum() or char in "-_" else f" {char} " for char in text).split())
+def _tokens(text: str) -> list[str]:
+    """Words in normal form, each sign that belongs to none by itself."""
+    return "".join(char if char.isalnum() or char in "-_" else f" {char} " for char in normalise(text)).split()
 
 
-def _tasks(count: int) -> str:
-    return f"{count} task{'' if count == 1 else 's'}"
+def _holds(text: str, part: str) -> bool:
+    return f" {' '.join(_tokens(part))} " in f" {' '.join(_tokens(text))} "
+
+
+def _tasks(count: int, which: str = "") -> str:
+    return f"{count} {which}task{'' if count == 1 else 's'}"
 
 
 def _some(names: Sequence[str]) -> str:

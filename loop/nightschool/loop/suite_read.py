@@ -18,10 +18,11 @@ from pydantic import Field, ValidationError
 
 from nightschool.disk import files, jsonl
 from nightschool.disk.errors import Problem
+from nightschool.loop import schemas
 from nightschool.loop.answers import normalise
 from nightschool.loop.graders import Grader
 from nightschool.loop.settings import EvolveSettings
-from nightschool.loop.strict import Filled, Line, Strict, as_problem, key_of
+from nightschool.loop.strict import SEE_FORMAT, Filled, Line, Strict, as_problem, key_of
 
 SCHEMA = 1
 SPLITS = ("train", "val", "test")
@@ -178,12 +179,14 @@ def _read_task(folder: Path, record: dict[str, Any], where: str) -> Task:
     return Task(line.id, line.prompt, line.grader, line.files, line.answer)
 
 
-def _refuse_unwritable(schema: Mapping[str, Any], where: str) -> None:
+def _refuse_unwritable(schema: dict[str, Any], where: str) -> None:
     """The decoder must be able to hold an answer to the schema, or the night would end at this task."""
     from nightschool.engine.grammar import Grammar
 
     try:
-        Grammar.from_schema(schema)
+        Grammar.from_schema(schemas.well_formed(schema))
+    except ValueError as error:
+        raise Problem(f"{where}: answer: {error}", f"correct it; {SEE_FORMAT}") from None
     except Problem as problem:
         raise Problem(f"{where}: answer: {problem.what}", problem.advice) from None
 

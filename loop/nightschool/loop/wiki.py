@@ -162,7 +162,7 @@ def _lines(lines: Sequence[str]) -> str:
 def entries(text: str) -> list[tuple[str, str]]:
     """The entries of logs.md or skill-impact.md as (heading without `## `, whole text), oldest first."""
     marks = [*re.finditer(r"^## (iteration .+)$", text, re.MULTILINE)]
-    ends = [mark.start() for mark in marks[1:]] + [len(text)]
+    ends = [*[mark.start() for mark in marks], len(text)][1:]
     return [(mark[1], text[mark.start() : end].rstrip() + "\n") for mark, end in zip(marks, ends, strict=True)]
 
 

@@ -40,7 +40,7 @@ class Config:
         """The configuration with the flags that were given (None: not given); settings by their own names."""
         given = {key: value for key, value in flags.items() if value is not None}
         own = {key: given.pop(key) for key in list(given) if key in EvolveSettings.model_fields}
-        settings = EvolveSettings.model_validate({**self.settings.model_dump(), **own})
+        settings = EvolveSettings.parse({**self.settings.model_dump(exclude_unset=True), **own}, "flags")
         config = replace(self, settings=settings, **given)
         if config.control not in CONTROLS:
             raise Problem(f"unknown control {config.control!r}", nearest(config.control, CONTROLS))
@@ -106,7 +106,7 @@ class Workspace:
                 f"{path}: workspace schema {record.get('schema')!r}, this version reads {SCHEMA}",
                 "use the version of nightschool that made this workspace, or a newer one",
             )
-        known = {**record, "settings": EvolveSettings.model_validate(record["settings"])}
+        known = {**record, "settings": EvolveSettings.parse(record["settings"], str(path))}
         known.pop("schema")
         return Config(**known)
 
@@ -129,13 +129,14 @@ def create(root: Path, suite: str, config: Config) -> Workspace:
     made = not root.exists()
     root.mkdir(parents=True, exist_ok=True)
     try:
-        materialise(suite, space.suite)
+        made_suite = materialise(suite, space.suite)
         ignore = root / ".gitignore"
         if not ignore.exists():
             files.write_atomic(ignore, _IGNORED)
         space.skills.mkdir()
         (space.wiki / "patterns").mkdir(parents=True)
-        space.save(config)
+        own = config.settings.model_dump(exclude_unset=True)
+        space.save(replace(config, settings=EvolveSettings.parse({**made_suite.settings, **own}, "suite.toml")))
     except BaseException:
         for path in (root if made else space.suite, space.skills, space.wiki):
             shutil.rmtree(path, ignore_errors=True)

@@ -124,12 +124,11 @@ class Span:
 class Plan:
     """One forward pass: either `spans`, tokens of several rows in one sequence, or one token for each row of `groups`.
 
-    `orders` gives, for each group, where its slots' tokens are in the batch; None if they are all there is, in order.
+    The rows of a group are one behind the other in the batch, by slot.
     """
 
     spans: list[Span] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
-    orders: list[torch.Tensor | None] = field(default_factory=list)
     masks: dict[Any, Any] = field(default_factory=dict)
 
     def advance(self) -> None:
@@ -211,14 +210,13 @@ def _mask(
 def _decode(query: torch.Tensor, new: New, scale: float, window: int) -> torch.Tensor:
     """One token for each row of each group; query (rows, heads, size)."""
     keys, values = new.keys[:, :, 0], new.values[:, :, 0]
-    if len(new.plan.groups) == 1 and new.plan.orders[0] is None:
-        return _decode_group(new.plan, new.plan.groups[0], new.layer, query, keys, values, scale, window)
-    output = torch.empty_like(query)
-    for group, order in zip(new.plan.groups, new.plan.orders, strict=True):
-        output[order] = _decode_group(
-            new.plan, group, new.layer, query[order], keys[order], values[order], scale, window
-        )
-    return output
+    outputs = []
+    first = 0
+    for group in new.plan.groups:
+        part = slice(first, first + len(group.lengths))
+        first = part.stop
+        outputs.append(_decode_group(new.plan, group, new.layer, query[part], keys[part], values[part], scale, window))
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
 def _decode_group(

@@ -30,7 +30,7 @@ States = tuple[LinearAttentionLayer, ...]
 """The running states of a model's stateful layers, for one or more rows."""
 
 
-class _Handover(CacheLayerMixin):  # type: ignore[misc]
+class _Handover(CacheLayerMixin):
     """An attention layer's place in the cache: hands new keys and values, with the plan, on to attention."""
 
     is_sliding = False
@@ -105,11 +105,17 @@ class TorchModel:
         """The states of a row that has not begun."""
         return tuple(LinearAttentionLayer() for kind in self.types if kind in STATEFUL)
 
-    @torch.inference_mode()
+    def release(self) -> None:
+        """Free the weights."""
+        del self.model
+
     def forward(
         self, ids: torch.Tensor, positions: torch.Tensor, plan: Plan, states: States, last: Sequence[int]
     ) -> torch.Tensor:
-        """Logits at the offsets `last` of each row of `ids` (batch, tokens), as (batch * len(last), V)."""
+        """Logits at the offsets `last` of each row of `ids` (batch, tokens), as (batch * len(last), V).
+
+        To be called in inference mode.
+        """
         layers: list[Any] = []
         stateful = iter(states)
         attending = 0
@@ -119,7 +125,7 @@ class TorchModel:
             else:
                 layers.append(_Handover(plan, attending))
                 attending += 1
-        where = torch.tensor(last, device=self.device)
+        where = torch.tensor(last, dtype=torch.long, device=self.device)
         output = self.model(
             input_ids=ids,
             position_ids=positions,
@@ -166,8 +172,7 @@ def _combine(
         if isinstance(value, dict):
             parts = {key: [getattr(layer, name)[key] for layer in layers] for key in value}
             made.__dict__[name] = {
-                key: function(part) if isinstance(part[0], torch.Tensor) else part[0]
-                for key, part in parts.items()
+                key: function(part) if isinstance(part[0], torch.Tensor) else part[0] for key, part in parts.items()
             }
         elif isinstance(value, torch.Tensor):
             made.__dict__[name] = function([getattr(layer, name) for layer in layers])

@@ -1,10 +1,10 @@
-"""Suites that are written by code: the same seed gives the same suite, another seed one that nobody has seen.
+"""Suites that are written by code: one seed, one suite; a fresh seed is a suite that nobody has seen.
 
-A shipped suite with fixed answers can be tuned against, and a model may have met it in training. A generated one
-cannot: its facts or rules are drawn by the seed, so a score on a fresh seed says what the night taught and nothing else.
+A shipped suite with fixed answers can be tuned against, and a model may have met it in training. A generated
+one cannot: its facts or rules are drawn by the seed, so a score on a fresh seed is what the night taught.
 
-    runbook   what a team knows and no model can: shows that experience is remembered and used
-    style     house rules of form that are never told: shows that what was learned carries over to new questions
+    runbook   what a team knows and no model can: experience is remembered and used
+    style     house rules of form that are never told: what was learned carries over to new questions
 
 Writing the files is left to the workspace.
 """

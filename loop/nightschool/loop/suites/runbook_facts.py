@@ -1,15 +1,18 @@
-"""What the runbook suite draws from: things a team knows by heart, four ways to ask for each, and pools of answers.
+"""What the runbook suite draws from: things a team knows by heart, four ways to ask for each, and the answers.
 
-A fact is asked once in train, once in val and twice in test. The four wordings are what four colleagues would say;
-they share the thing asked about (nobody asks for a port without saying so) and no more of the sentence than that.
+The four wordings are what four colleagues would say: they share the thing asked about (nobody asks for a port
+without saying so) and little else of the sentence. Answers are short, of all kinds, and say nothing about the
+question, so that no model can guess them and a small one can copy them.
 """
 
 from typing import NamedTuple
 
 
 class Fact(NamedTuple):
+    """One thing to know: asked once in train, once in val, twice in test."""
+
     id: str
-    value: str  # a key of VALUES, or a format in which each 9 is a digit drawn (the first one never 0)
+    value: str  # a key of VALUES, or a row of 9s: so many digits
     train: str
     val: str
     test: tuple[str, str]
@@ -21,7 +24,7 @@ FACTS = (
         "9999",
         "What is the port of the API?",
         "Which port does the API listen on?",
-        ("I need to reach the API. On what port?", "The API does not answer. Is my port right?"),
+        ("I need to reach the API. On what port?", "The API does not answer. Which port should it be?"),
     ),
     Fact(
         "billing-owner",
@@ -63,14 +66,14 @@ FACTS = (
         "word",
         "What is the login of the demo account?",
         "How do I log in to the demo?",
-        ("A client wants a demo. What is the login?", "I forgot the login for the demo."),
+        ("A client wants to see the demo. What is the login?", "Which login opens the demo account?"),
     ),
     Fact(
         "database-name",
         "word",
         "What is the database called?",
         "What is the name of our database?",
-        ("Which database do I connect to?", "I must restore the database. Which one?"),
+        ("Which database do I connect to?", "I must restore the database. What is its name?"),
     ),
     Fact(
         "cache-script",
@@ -78,6 +81,13 @@ FACTS = (
         "Which script clears the cache?",
         "What do I run to clear the cache?",
         ("The cache is stale. What script helps?", "How can I empty the cache?"),
+    ),
+    Fact(
+        "debug-flag",
+        "word",
+        "Which flag turns on debug output?",
+        "How do I turn on debug output?",
+        ("I need more debug output. What flag?", "What flag do I set to debug?"),
     ),
     Fact(
         "translator",
@@ -94,11 +104,18 @@ FACTS = (
         ("I found a security hole. Who should know?", "Who deals with security problems?"),
     ),
     Fact(
-        "design-lead",
+        "design-approval",
         "person",
         "Who approves a new design?",
         "Whose approval does a design need?",
         ("My design is ready. Who must see it?", "Who can say yes to a design?"),
+    ),
+    Fact(
+        "newsletter-author",
+        "person",
+        "Who writes the newsletter?",
+        "Who is the author of the newsletter?",
+        ("I have news for the newsletter. Who takes it?", "Whose job is the newsletter?"),
     ),
     Fact(
         "hosting-company",
@@ -112,7 +129,7 @@ FACTS = (
         "city",
         "Which city is the training in?",
         "Where does the training take place?",
-        ("I booked the training. What city do I fly to?", "Where do new people go for training?"),
+        ("I booked the training. What city do I travel to?", "In what city do new people get their training?"),
     ),
     Fact(
         "archive-city",
@@ -125,7 +142,7 @@ FACTS = (
         "upload-limit",
         "99",
         "How many megabytes may an upload have?",
-        "What is the limit of an upload in megabytes?",
+        "What is the upload limit in megabytes?",
         ("My upload was refused. How many megabytes can it have?", "What is the largest upload in megabytes?"),
     ),
     Fact(
@@ -136,152 +153,31 @@ FACTS = (
         ("After how many days are the logs deleted?", "How many days back do the logs go?"),
     ),
     Fact(
-        "phone-number",
+        "help-desk-phone",
         "9999",
         "What is the phone number of the help desk?",
         "How do I call the help desk?",
         ("I need the help desk. What phone number?", "What number is the help desk on?"),
     ),
-    Fact(
-        "debug-flag",
-        "word",
-        "Which flag turns on debug output?",
-        "How do I turn on debug output?",
-        ("I need more debug output. What flag?", "What flag do I set to debug?"),
-    ),
-    Fact(
-        "test-group",
-        "word",
-        "Which group tests new features first?",
-        "Who gets new features first?",
-        ("What group tries the new features?", "I want to test new features early. Which group?"),
-    ),
 )
 
-VALUES: dict[str, tuple[str, ...]] = {
-    "person": (
-        "Bram",
-        "Oscar",
-        "Felix",
-        "Hugo",
-        "Iris",
-        "Clara",
-        "Bruno",
-        "Ruth",
-        "Otto",
-        "Miles",
-        "Omar",
-        "Diana",
-        "Victor",
-        "Helen",
-        "Marcus",
-        "Edgar",
-        "Agnes",
-        "Simon",
-        "Vera",
-        "Naomi",
-        "Esther",
-        "Julian",
-        "Rosa",
-        "Walter",
-        "Wendy",
-        "Amelia",
-        "Gustav",
-        "Rachel",
-        "Isaac",
-        "Nathan",
-        "Norman",
-        "Carlos",
-        "Miguel",
-        "Sofia",
-        "Maya",
-    ),
-    "word": (
-        "falcon",
-        "harbor",
-        "lantern",
-        "meadow",
-        "nickel",
-        "orchid",
-        "pepper",
-        "quartz",
-        "saffron",
-        "velvet",
-        "walnut",
-        "anchor",
-        "bamboo",
-        "cobalt",
-        "dolphin",
-        "glacier",
-        "hazel",
-        "ivory",
-        "lemon",
-        "marble",
-        "olive",
-        "violet",
-        "copper",
-        "silver",
-        "maple",
-        "cedar",
-        "willow",
-        "coral",
-        "pearl",
-        "amber",
-        "eagle",
-        "tiger",
-        "rabbit",
-        "turtle",
-        "sparrow",
-        "salmon",
-        "ginger",
-        "cotton",
-        "honey",
-        "pumpkin",
-        "carrot",
-        "cherry",
-        "mango",
-        "coconut",
-        "almond",
-        "garlic",
-        "onion",
-        "thunder",
-        "comet",
-        "rocket",
-        "canyon",
-        "volcano",
-        "castle",
-        "hammer",
-        "mirror",
-        "candle",
-        "blanket",
-        "basket",
-        "trumpet",
-        "violin",
-        "guitar",
-        "piano",
-    ),
-    "company": ("Phoenix", "Atlas", "Apollo", "Orion", "Nova", "Mercury", "Titan", "Delta", "Sigma", "Omega", "Polar"),
-    "city": (
-        "Lisbon",
-        "Cairo",
-        "Lima",
-        "Oslo",
-        "Nairobi",
-        "Havana",
-        "Dublin",
-        "Vienna",
-        "Prague",
-        "Athens",
-        "Seoul",
-        "Delhi",
-        "Kyoto",
-        "Madrid",
-        "Milan",
-        "Naples",
-        "Geneva",
-        "Moscow",
-        "Denver",
-        "Sydney",
-    ),
+_VALUES = {
+    "person": """
+        Agnes Amelia Bram Bruno Carlos Clara Diana Edgar Esther Felix Gustav Helen Hugo Iris Isaac Julian Marcus
+        Maya Miguel Miles Naomi Nathan Norman Omar Oscar Otto Rachel Rosa Ruth Simon Sofia Vera Victor Walter Wendy
+    """,
+    "word": """
+        almond amber anchor bamboo basket blanket candle canyon carrot castle cedar cherry cobalt coconut comet
+        copper coral cotton dolphin eagle falcon garlic ginger glacier guitar hammer harbor hazel honey ivory
+        lantern lemon mango maple marble meadow mirror nickel olive onion orchid pearl pepper piano pumpkin quartz
+        rabbit rocket saffron salmon silver sparrow thunder tiger trumpet turtle velvet violet violin volcano
+        walnut willow
+    """,
+    "company": "Apollo Atlas Delta Mercury Nova Omega Orion Phoenix Polar Sigma Titan",
+    "city": """
+        Athens Cairo Delhi Denver Dublin Geneva Havana Kyoto Lima Lisbon Madrid Milan Moscow Nairobi Naples Oslo
+        Prague Seoul Sydney Vienna
+    """,
 }
-PROJECTS = ("Tidewell", "Marlow", "Copperfield", "Larkspur", "Ironbridge", "Summerhill", "Foxglove", "Stonecrop")
+VALUES = {kind: words.split() for kind, words in _VALUES.items()}
+PROJECTS = ("Copperfield", "Foxglove", "Ironbridge", "Larkspur", "Marlow", "Stonecrop", "Summerhill", "Tidewell")

@@ -1,4 +1,4 @@
-"""Everyday questions with short answers, for the style suite. No two answers are equal; nothing here is worth learning."""
+"""Everyday questions with short answers, for the style suite: no two answers are equal, none is news."""
 
 QUESTIONS: tuple[tuple[str, str], ...] = (
     ("What colour is fresh snow?", "White"),

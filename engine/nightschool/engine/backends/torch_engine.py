@@ -1,0 +1,250 @@
+"""The engine of the transformers backend.
+
+Requests join a running batch between two steps and leave as they finish. `torch_batch.py` computes, `constraint.py`
+masks, the kernel chooses, `reply.py` keeps the books; this module brings them together and minds the memory.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+
+import torch
+
+from nightschool.disk.errors import Problem, nearest
+from nightschool.engine import probe
+from nightschool.engine.backends.torch_batch import Row, Snapshot, TorchBatch
+from nightschool.engine.backends.torch_model import TorchModel
+from nightschool.engine.chat import Chat
+from nightschool.engine.constraint import GrammarBatch
+from nightschool.engine.models import ModelSpec
+from nightschool.engine.prefix import PrefixTrie
+from nightschool.engine.reply import Reply, open_reply
+from nightschool.engine.types import Completion, EngineError, Message, OutOfMemory, Request
+from nightschool.kernels.choose import choose
+from nightschool.kernels.reference import NOTHING, Rows
+
+log = logging.getLogger(__name__)
+
+WIDTH = 32
+"""Rows in a batch when nobody says: beyond, a CPU gains little."""
+SNAPSHOT_SHARE = 0.15
+"""Of the free memory, for snapshots of prompts."""
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def open_model(spec: ModelSpec, width: int | None = None) -> TorchEngine:
+    """Load a model from its folder."""
+    device = pick_device()
+    chat = Chat(spec)
+    return TorchEngine(chat, TorchModel(spec.alias, spec.folder, pick_dtype(spec, device), device), width)
+
+
+class TorchEngine:
+    """One loaded model; see `engine.Engine`."""
+
+    batch_invariant = False
+
+    def __init__(self, chat: Chat, model: TorchModel, width: int | None = None) -> None:
+        """`width` bounds the rows of a batch."""
+        self.model = chat.spec
+        self._chat = chat
+        self._torch = model
+        self._width = width or WIDTH
+        free = _free_memory(model.device)
+        snapshots = int(free * SNAPSHOT_SHARE)
+        self._room = free - snapshots
+        self._batch = TorchBatch(model, PrefixTrie[Snapshot](snapshots))
+        self._grammars = GrammarBatch(chat.vocabulary)
+        self._sampler, reason = choose(model.device.type)
+        self._queue: deque[Reply] = deque()
+        self._tickets = 0
+        log.info("%s: %s on %s; %s", self.model.alias, model.dtype, model.device, reason)
+
+    def submit(self, request: Request) -> int:
+        """Queue a request."""
+        self._tickets += 1
+        reply = open_reply(self._tickets, request, self._chat)
+        self._constrain(reply)
+        self._queue.append(reply)
+        return reply.ticket
+
+    def step(self) -> list[tuple[int, Completion]]:
+        """Take in what fits, advance every row by a token, and give back what is finished."""
+        try:
+            with torch.inference_mode():
+                return self._step()
+        except (RuntimeError, MemoryError) as error:
+            with torch.inference_mode():
+                self._recover(error)
+            return []
+        except EngineError:
+            self._abandon()
+            raise
+
+    def cancel(self, ticket: int) -> None:
+        """Forget a ticket, queued or running."""
+        self._grammars.remove(ticket)
+        self._queue = deque(reply for reply in self._queue if reply.ticket != ticket)
+        for row in self._batch.rows:
+            if row.reply.ticket == ticket:
+                with torch.inference_mode():
+                    self._batch.remove(row)
+
+    def capacity(self) -> int:
+        """Rows of the longest kind that fit in memory."""
+        worst = self._torch.token_bytes * self.model.context
+        return max(1, min(self._width, self._room // max(worst, 1)))
+
+    def count(self, messages: Sequence[Message]) -> int:
+        """Tokens of the prompt that these messages make."""
+        return self._chat.count(messages)
+
+    def close(self) -> None:
+        """Free the model's memory."""
+        self._abandon()
+        self._batch.prefixes.shrink(0)
+        self._torch.release()
+
+    def _abandon(self) -> None:
+        """Lose all open tickets."""
+        for reply in (*self._queue, *(row.reply for row in self._batch.rows)):
+            self._grammars.remove(reply.ticket)
+        self._queue.clear()
+        with torch.inference_mode():
+            self._batch.clear()
+
+    def _step(self) -> list[tuple[int, Completion]]:
+        done: list[tuple[int, Completion]] = []
+        if fresh := self._admissible():
+            rows, logits = self._batch.add(fresh)
+            for _ in fresh:
+                self._queue.popleft()
+            done += self._choose(rows, logits)
+        if self._batch.rows:
+            ready, logits = self._batch.step()
+            done += self._choose(ready, logits) if ready else []
+        return done
+
+    def _admissible(self) -> list[Reply]:
+        """The replies at the head of the queue that fit beside the running rows."""
+        running = [row.reply for row in self._batch.rows]
+        used = sum(self._need(reply) for reply in running)
+        fresh: list[Reply] = []
+        for reply in self._queue:
+            used += self._need(reply)
+            rows = len(running) + len(fresh)
+            if rows >= self._width or (rows and used > self._room):
+                break
+            fresh.append(reply)
+        return fresh
+
+    def _need(self, reply: Reply) -> int:
+        return reply.longest * self._torch.token_bytes
+
+    def _choose(self, rows: Sequence[Row], logits: torch.Tensor) -> list[tuple[int, Completion]]:
+        """Draw the next token of each row; the rows that finish with it leave."""
+        tickets = [row.reply.ticket for row in rows]
+        settings = [row.reply.request.sampling for row in rows]
+        drawn = Rows.of(
+            [
+                (s.temperature, s.top_k, s.top_p, s.seed, len(row.reply.ids))
+                for s, row in zip(settings, rows, strict=True)
+            ]
+        )
+        constrained = any(row.reply.constrained for row in rows)
+        mask = self._grammars.fill(tickets) if constrained else None
+        sampled = self._sampler(_penalise(rows, logits), mask, drawn, self._chat.tokens.size)
+        if NOTHING in sampled.ids:
+            raise EngineError("the model gave no token that may come next", "report the model and the request")
+        ids = sampled.ids.tolist()
+        self._grammars.consume(tickets, ids)
+        for row, token, logprob in zip(rows, ids, sampled.logprobs.tolist(), strict=True):
+            row.reply.accept(token, logprob)
+            row.pending = [token]
+            self._force(row)
+            if row.reply.request.grammar is not None and self._grammars.finished(row.reply.ticket):
+                row.reply.end("stop")
+        return [self._finish(row) for row in list(rows) if row.reply.finish]
+
+    def _force(self, row: Row) -> None:
+        """Give a row the tokens that its grammar leaves no choice about."""
+        if row.reply.finish or row.reply.request.grammar is None:
+            return
+        for token in self._grammars.forced(row.reply.ticket):
+            row.reply.accept(token, forced=True)
+            row.pending.append(token)
+
+    def _finish(self, row: Row) -> tuple[int, Completion]:
+        self._batch.remove(row)
+        self._grammars.remove(row.reply.ticket)
+        return row.reply.ticket, row.reply.completion()
+
+    def _constrain(self, reply: Reply) -> None:
+        request = reply.request
+        try:
+            self._grammars.add(reply.ticket, request.grammar, request.sampling.max_tokens, reply.thought)
+        except ValueError as error:
+            raise Problem(f"no reply fits: {error}", "raise max_tokens") from None
+
+    def _recover(self, error: BaseException) -> None:
+        """Out of memory: let the running rows begin again, in a batch half as wide."""
+        if not _is_out_of_memory(error):
+            self._abandon()
+            raise EngineError(f"the model failed: {error}", "see the log; the night can be resumed") from error
+        running = [row.reply for row in self._batch.rows]
+        self._batch.clear()
+        self._batch.prefixes.shrink(self._batch.prefixes.budget // 2)
+        if self._width == 1:
+            self._abandon()
+            raise OutOfMemory("one row alone does not fit in memory", "choose a smaller model or context") from error
+        self._width = max(1, min(self._width, len(running) or self._width) // 2)
+        log.warning("%s ran out of memory: going on with %d rows", self.model.alias, self._width)
+        for reply in reversed(running):
+            reply.restart()
+            self._grammars.remove(reply.ticket)
+            self._constrain(reply)
+            if all(queued is not reply for queued in self._queue):
+                self._queue.appendleft(reply)
+
+
+def pick_device() -> torch.device:
+    """The accelerator that torch can use, or the CPU."""
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def pick_dtype(spec: ModelSpec, device: torch.device) -> torch.dtype:
+    """`auto`: float32 on a CPU, where narrower types are slower unless measured otherwise; bfloat16 elsewhere."""
+    if spec.dtype == "auto":
+        return torch.float32 if device.type == "cpu" else torch.bfloat16
+    if spec.dtype not in DTYPES:
+        raise Problem(f"{spec.alias} has the unknown dtype {spec.dtype!r}", nearest(spec.dtype, DTYPES))
+    return DTYPES[spec.dtype]
+
+
+def _penalise(rows: Sequence[Row], logits: torch.Tensor) -> torch.Tensor:
+    """Repetition penalty, for the free texts that ask for one."""
+    for i, row in enumerate(rows):
+        penalty = row.reply.request.sampling.repetition_penalty
+        if penalty == 1 or row.reply.request.grammar is not None or row.reply.thought is not None:
+            continue
+        seen = torch.tensor(sorted({*row.reply.prompt, *row.reply.ids}), device=logits.device)
+        values = logits[i, seen]
+        logits[i, seen] = torch.where(values > 0, values / penalty, values * penalty)
+    return logits
+
+
+def _free_memory(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return int(probe.memory()[1] or 4_000_000_000)
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    text = str(error).lower()
+    return (
+        isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "allocate memory" in text or "out of memory" in text
+    )
