@@ -1,7 +1,8 @@
 """What a night learns, over several seeds and beside its controls: the figures behind any claim of gain.
 
-Each seed is a suite and a run seed of its own. Nights lie in OUT/SUITE-SEED-CONTROL and are resumed, not repeated; one
-JSON line a night goes to stdout and OUT/nights.jsonl, a table to stderr. The loop does the work; this only repeats it.
+Each seed is a suite and a run seed of its own. Nights lie in OUT/SUITE-SEED-CONTROL and are resumed, not
+repeated. Their statuses go to OUT/SUITE.jsonl, one JSON line a control to stdout. The loop does the work; this only
+repeats it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from nightschool.bench.shared import Shared
 from nightschool.disk.files import write_atomic
 from nightschool.engine.engine import Engine
 from nightschool.engine.models import Models
@@ -47,7 +50,7 @@ def night(
 
 
 def summary(records: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """By control: mean gain over seeds with its interval, lowest gain, highest baseline, validity of replies and edits."""
+    """By control: mean gain over seeds with its interval, lowest gain, highest baseline, replies, edits."""
     for control in dict.fromkeys(record["control"] for record in records):
         nights = [record for record in records if record["control"] == control]
         gains = [record["test"]["delta"] for record in nights]
@@ -71,13 +74,14 @@ def summary(records: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run all seeds and controls one after the other on one loaded model."""
+    """Run all seeds and controls on one loaded model."""
     parser = argparse.ArgumentParser(prog="python -m bench learning", description=__doc__.split("\n")[0])
     parser.add_argument("--suite", default="style", help="a generated suite: style or runbook")
     parser.add_argument("--seeds", default="0,1,2,3", help="suite seeds, each its own run seed")
     parser.add_argument("--controls", default="none,placebo,random", help="none, random, shuffled, placebo, nowiki")
     parser.add_argument("--iterations", type=int, default=6)
     parser.add_argument("--model", default=None, help="alias (default: the student of models.toml)")
+    parser.add_argument("--at-once", type=int, default=4, help="nights side by side on the one loaded model")
     parser.add_argument("--out", type=Path, default=Path("nights"))
     args = parser.parse_args(argv)
     from nightschool.engine import offline, select
@@ -86,45 +90,40 @@ def main(argv: Sequence[str] | None = None) -> int:
     models: Models = load_models(None, Path.cwd())
     alias = args.model or models.roles.student
     offline.seal(models.hosts())
-    shared = select.open_engine(select.resolve(models, alias)[0])
+    engine = select.open_engine(select.resolve(models, alias)[0])
     try:
-        records = []
-        for control in args.controls.split(","):
-            for seed in map(int, args.seeds.split(",")):
-                root = args.out / f"{args.suite}-{seed}-{control}"
-                records.append(night(root, args.suite, seed, control, args.iterations, alias, _opener(shared, alias)))
-                print(json.dumps(records[-1]), flush=True)
-                write_atomic(args.out / "nights.jsonl", "".join(json.dumps(record) + "\n" for record in records))
-        for line in summary(records):
-            print(json.dumps(line), file=sys.stderr)
+        records = _all_nights(args, alias, Shared(engine))
     finally:
-        shared.close()
+        engine.close()
+    write_atomic(args.out / f"{args.suite}.jsonl", "".join(json.dumps(record) + "\n" for record in records))
+    for line in summary(records):
+        print(json.dumps(line), flush=True)
     return 0
 
 
-def _opener(shared: Engine, alias: str) -> Callable[[str], Engine]:
-    """The one loaded model for its alias, kept open between nights; the uniform sampler for `random`."""
+def _all_nights(args: argparse.Namespace, alias: str, shared: Shared) -> list[dict[str, Any]]:
+    """Every seed and control, `--at-once` of them side by side; a line on stderr as each ends."""
+    wanted = [(control, seed) for control in args.controls.split(",") for seed in map(int, args.seeds.split(","))]
+
+    def one(control: str, seed: int) -> dict[str, Any]:
+        root = args.out / f"{args.suite}-{seed}-{control}"
+        record = night(root, args.suite, seed, control, args.iterations, alias, _opener(shared))
+        test = record["test"]
+        print(f"{root.name}: test {test['first']:.3f} -> {test['final']:.3f}", file=sys.stderr, flush=True)
+        return record
+
+    with ThreadPoolExecutor(args.at_once) as pool:
+        return list(pool.map(lambda pair: one(*pair), wanted))
+
+
+def _opener(shared: Shared) -> Callable[[str], Engine]:
+    """The one loaded model for its alias; the uniform sampler for `random`."""
 
     def load(name: str) -> Engine:
         if name == UNIFORM:
             from nightschool.engine.backends.uniform import load as uniform
 
-            return uniform(shared.model)
-        return KeptOpen(shared)
+            return uniform(shared.engine.model)
+        return shared.view()
 
     return load
-
-
-class KeptOpen:
-    """The shared engine, which a night must not close."""
-
-    def __init__(self, engine: Engine) -> None:
-        """Wrap it."""
-        self._engine = engine
-
-    def __getattr__(self, name: str) -> Any:
-        """Everything but `close` is the engine's own."""
-        return getattr(self._engine, name)
-
-    def close(self) -> None:
-        """Stay open for the next night."""

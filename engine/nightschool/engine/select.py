@@ -71,16 +71,23 @@ def missing(backend: str) -> list[str]:
     return [package for package in PACKAGES[backend] if find_spec(package) is None]
 
 
+def require(spec: ModelSpec, backend: str) -> None:
+    """Refuse, before anything is loaded, a model that this backend cannot load here."""
+    if lacking := missing(backend):
+        raise Problem(
+            f"the {backend} backend needs {' and '.join(lacking)}, which is not installed",
+            f'pip install "nightschool[{EXTRAS[backend]}]"',
+        )
+    if not spec.ready and spec.kind == "path":
+        raise Problem(f"{spec.alias}: there is no model in {spec.folder}", f"mend the source in {spec.origin}")
+    if not spec.ready:
+        raise Problem(f"{spec.alias} is not on this machine yet", f"nightschool models pull {spec.alias}")
+
+
 def open_engine(spec: ModelSpec, *, backend: str | None = None, width: int | None = None) -> Engine:
     """Load the model. `width`: the most rows in one batch (`None`: what fits in memory)."""
     name = choose_backend(spec, backend).name
-    if lacking := missing(name):
-        raise Problem(
-            f"the {name} backend needs {' and '.join(lacking)}, which is not installed",
-            f'pip install "nightschool[{EXTRAS[name]}]"',
-        )
-    if not spec.ready:
-        raise Problem(f"{spec.alias} is not on this machine yet", f"nightschool models pull {spec.alias}")
+    require(spec, name)
     engine: Engine = import_module(f"nightschool.engine.backends.{name}").load(spec, width=width)
     return engine
 

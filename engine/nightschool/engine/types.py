@@ -73,7 +73,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One reply. `valid`: it finished by itself and a fresh byte-level matcher accepts the whole text (free text: finished)."""
+    """One reply.
+
+    `valid`: it finished by itself, and a fresh byte-level matcher accepts the whole text (free text: it finished).
+    """
 
     text: str
     finish: Finish

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 
 import typer
 
-from nightschool.cli import doctor, evaluate, evolve, models, new, output, skills, status, suite, trace
+from nightschool.cli import doctor, evaluate, evolve, models, new, output, skills, status, suite, trace, usage
 from nightschool.disk.errors import Problem
 
 app = typer.Typer(
@@ -19,8 +20,10 @@ app = typer.Typer(
     help="A local model learns your job overnight, and you can trust the result in the morning.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.callback()(usage.root)
 app.command("new")(new.new)
 app.command("evolve")(evolve.evolve)
 app.command("status")(status.status)
@@ -32,24 +35,26 @@ app.add_typer(models.app, name="models")
 app.command("doctor")(doctor.doctor)
 
 
-def main() -> None:
-    """Run one command; a person never sees a traceback (unless NIGHTSCHOOL_DEBUG is set)."""
-    debug = bool(os.environ.get("NIGHTSCHOOL_DEBUG"))
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; a person never sees a traceback (unless NIGHTSCHOOL_DEBUG is set)."""
     try:
-        app()
+        return int(app(arguments, prog_name="nightschool", standalone_mode=False) or 0)
     except Problem as error:
-        if debug:
-            raise
-        output.problem(error)
-        sys.exit(error.exit_code)
+        return _told(error)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        return 0
+    except typer.TyperException as error:
+        found = usage.problem(error)
+        return _told(found) if found else 0
     except Exception as error:
-        if debug:
-            raise
-        kind = type(error).__name__
-        output.problem(
-            Problem(f"nightschool failed: {kind}: {error}", "set NIGHTSCHOOL_DEBUG=1 and report what it prints")
-        )
-        sys.exit(3)
+        what = f"nightschool failed: {type(error).__name__}: {error}"
+        return _told(Problem(what, "set NIGHTSCHOOL_DEBUG=1 and report what it prints"), code=3)
+
+
+def _told(problem: Problem, code: int | None = None) -> int:
+    """Say what is wrong; NIGHTSCHOOL_DEBUG shows where, to those who mend nightschool."""
+    if os.environ.get("NIGHTSCHOOL_DEBUG") and sys.exc_info()[0]:
+        raise
+    output.problem(problem)
+    return problem.exit_code if code is None else code

@@ -23,7 +23,7 @@ PACKAGES = (
 
 
 def doctor(models_file: ModelsFile = None, as_json: Json = False) -> None:
-    """Say what this machine can run, and how."""
+    """Say what this machine can run, and how to go about it."""
     record = examine(models_file)
     if as_json:
         output.data(record)

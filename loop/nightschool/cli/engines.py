@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nightschool.cli import output
+from nightschool.cli.options import ROLES
 
 if TYPE_CHECKING:
     from nightschool.engine.engine import Engine
@@ -22,27 +23,36 @@ def load_models(file: Path | None) -> Models:
 
 
 def roles(models: Models, config: Config) -> dict[str, str]:
-    """Role -> alias: the workspace's own choice, else the roles of models.toml, checked to exist."""
-    default = {role: getattr(models.roles, role) for role in ("student", "maintainer", "proposer")}
-    chosen = {**default, **config.models}
-    for alias in chosen.values():
-        models.get(alias)
+    """Role -> alias: the workspace's own choice, else the roles of models.toml; each is known to be loadable here."""
+    from nightschool.engine import select
+    from nightschool.loop.crew import UNIFORM
+
+    chosen = {role: getattr(models.roles, role) for role in ROLES} | dict(config.models)
+    if config.control == "random":
+        chosen |= {"maintainer": UNIFORM, "proposer": UNIFORM}
+    for alias in sorted({*chosen.values()} - {UNIFORM}):
+        spec, choice = select.resolve(models, alias, config.backend)
+        select.require(spec, choice.name)
     return chosen
 
 
-def opener(models: Models, config: Config, *, width: int | None = None) -> Callable[[str], Engine]:
+def opener(
+    models: Models, config: Config, *, width: int | None = None, say: Callable[[str], None] = output.say
+) -> Callable[[str], Engine]:
     """Loads an alias on the backend that fits this machine; seals the process before any model library is imported."""
     from nightschool.engine import offline, select
+    from nightschool.loop.crew import UNIFORM
 
     offline.seal(models.hosts())
 
     def load(alias: str) -> Engine:
-        if alias == "uniform":
+        if alias == UNIFORM:
             from nightschool.engine.backends.uniform import load as uniform
 
-            return uniform(models.get(config.models.get("student") or models.roles.student))
+            student = config.models.get("student") or models.roles.student
+            return uniform(select.resolve(models, student, config.backend)[0])
         spec, choice = select.resolve(models, alias, config.backend)
-        output.say(f"loading {alias} with {choice.name}: {choice.reason}")
+        say(f"loading {alias} with {choice.name}: {choice.reason}")
         return select.open_engine(spec, backend=choice.name, width=width)
 
     return load

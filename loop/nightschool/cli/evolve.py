@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nightschool.cli import output
-from nightschool.cli.options import HERE, Backend, Dir, Model, ModelsFile
+from nightschool.cli.options import HERE, Backend, Dir, Json, Model, ModelsFile, every_role
 
 if TYPE_CHECKING:
     from nightschool.loop.crew import Crew
@@ -19,72 +19,105 @@ if TYPE_CHECKING:
 def evolve(
     folder: Dir = HERE,
     iterations: Annotated[
-        int | None, typer.Option("--iterations", "-k", min=1, help="Rounds of study, proposal and gate.")
+        int | None, typer.Option("--iterations", "-k", metavar="K", help="Rounds of study, proposal and gate.")
     ] = None,
     model: Model = None,
     models_file: ModelsFile = None,
     backend: Backend = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the run.")] = None,
-    gate: Annotated[str | None, typer.Option(help="strict, tie or confirm.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Everything drawn follows from it.")] = None,
+    gate: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="When a candidate is kept: strict (better), tie, confirm (better twice)."),
+    ] = None,
     control: Annotated[
-        str | None, typer.Option(help="random, shuffled, placebo or nowiki: nights that check the others.")
+        str | None,
+        typer.Option(metavar="NAME", help="A night that checks the others: random, shuffled, placebo or nowiki."),
     ] = None,
-    width: Annotated[int | None, typer.Option(min=1, help="Rows decoded together, at most.")] = None,
-    min_reads: Annotated[int | None, typer.Option(help="Traces read before a proposal.")] = None,
-    temperature: Annotated[
-        float | None, typer.Option("--student-temperature", help="Sampling noise of the student.")
+    min_reads: Annotated[
+        int | None, typer.Option(metavar="N", help="Traces that the proposer reads before it may propose.")
     ] = None,
+    student_temperature: Annotated[
+        float | None, typer.Option(metavar="T", help="Sampling noise of the student; 0 is none.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any key of [evolve] (docs/suites.md), written as there."),
+    ] = None,
+    width: Annotated[int | None, typer.Option(min=1, metavar="N", help="Rows decoded together, at most.")] = None,
+    as_json: Json = False,
 ) -> None:
-    """Learn from the train tasks until the iterations are done; run again to go on after a stop."""
+    """Run a night, or go on with the one that was stopped.
+
+    Flags win over [evolve] in suite.toml and are kept in config.json. Ctrl-C stops at the next step (exit code 130); the
+    same command goes on.
+    """
     from nightschool.cli import engines, view
-    from nightschool.loop.crew import UNIFORM, Interrupted
+    from nightschool.cli.summary import summary
+    from nightschool.loop.crew import Interrupted
     from nightschool.loop.evolve import evolve as run
     from nightschool.loop.nights import open_night, resolve
     from nightschool.loop.report import status
     from nightschool.loop.workspace import find
 
     space = find(folder)
-    chosen = dict.fromkeys(("student", "maintainer", "proposer"), model) if model else None
+    flags = {
+        "iterations": iterations,
+        "models": every_role(model),
+        "backend": backend,
+        "seed": seed,
+        "gate": gate,
+        "control": control,
+        "min_reads": min_reads,
+        "student_temperature": student_temperature,
+    }
     config = resolve(
-        space,
-        {
-            "iterations": iterations,
-            "models": chosen,
-            "backend": backend,
-            "seed": seed,
-            "gate": gate,
-            "control": control,
-            "min_reads": min_reads,
-            "student_temperature": temperature,
-        },
+        space, assigned(settings or ()) | {key: value for key, value in flags.items() if value is not None}
     )
     models = engines.load_models(models_file)
     roles = engines.roles(models, config)
-    if config.control == "random":
-        roles |= {"maintainer": UNIFORM, "proposer": UNIFORM}
-    opener = engines.opener(models, config, width=width)
     try:
-        with (
-            view.watch(space) as watcher,
-            open_night(space, config, roles, opener, watcher) as night,
-            _interruptible(night.crew),
-        ):
-            run(night)
-    except Interrupted:
+        with view.watch(space) as watcher:
+            opener = engines.opener(models, config, width=width, say=watcher.note)
+            with open_night(space, config, roles, opener, watcher) as night, _interruptible(night.crew, watcher.note):
+                run(night)
+    except (Interrupted, KeyboardInterrupt):
         output.say(f"stopped; go on with: nightschool evolve {folder}")
         raise typer.Exit(130) from None
-    view.summary(space, status(space))
+    record = status(space)
+    output.data(record) if as_json else summary(space, record)
+
+
+def assigned(pairs: Sequence[str]) -> dict[str, Any]:
+    """`--set KEY=VALUE`, each value written as in suite.toml (a text may do without its quotes)."""
+    import tomllib
+
+    from nightschool.disk.errors import Problem, nearest
+    from nightschool.loop.settings import EvolveSettings
+
+    names = {field.validation_alias or name: name for name, field in EvolveSettings.model_fields.items()}
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals:
+            raise Problem(f"--set {pair} has no value", f"write --set {pair}=VALUE")
+        if key not in names:
+            raise Problem(f"--set {pair}: unknown key {key!r}", nearest(key, map(str, names)))
+        try:
+            found[names[key]] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[names[key]] = text
+    return found
 
 
 @contextmanager
-def _interruptible(crew: Crew) -> Iterator[None]:
+def _interruptible(crew: Crew, say: Callable[[str], None]) -> Iterator[None]:
     """The first Ctrl-C stops at the next step, the second at once."""
 
     def stop(number: int, frame: object) -> None:
         if crew.stopping:
             raise KeyboardInterrupt
         crew.stopping = True
-        output.say("stopping after this step; Ctrl-C again stops at once")
+        say("stopping after this step; Ctrl-C again stops at once")
 
     before = signal.signal(signal.SIGINT, stop)
     try:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +12,6 @@ from nightschool.cli.options import Backend, Json, ModelsFile
 from nightschool.disk.errors import Problem, nearest
 
 if TYPE_CHECKING:
-    from nightschool.engine.fetch import Progress
     from nightschool.engine.models import Models, ModelSpec
 
 app = typer.Typer(help="The models that can be used here, and their weights.", no_args_is_help=True)
@@ -23,7 +20,7 @@ Alias = Annotated[str, typer.Argument(help="A model's name in models.toml.")]
 
 @app.command("list")
 def list_models(models_file: ModelsFile = None, backend: Backend = None, as_json: Json = False) -> None:
-    """Every model, whether it is on this machine, its roles, and the file that names it."""
+    """Every model: whether it is here, its roles, the file that names it."""
     from nightschool.engine.models import load_models
 
     models = load_models(models_file)
@@ -41,7 +38,7 @@ def pull(
     models_file: ModelsFile = None,
     backend: Backend = None,
 ) -> None:
-    """Fetch models into the cache, and convert what has to be. The one command that uses the network."""
+    """Fetch models into the cache; the one command that uses the network."""
     from nightschool.engine import fetch
     from nightschool.engine.models import load_models
     from nightschool.engine.select import resolve
@@ -52,7 +49,7 @@ def pull(
             output.say(f"{spec.alias} is here already")
         else:
             output.say(f"pulling {spec.alias} from {spec.source}")
-            with telling() as progress:
+            with output.telling() as progress:
                 fetch.pull(spec, progress)
         print(spec.folder if spec.kind != "http" else spec.source)
 
@@ -85,7 +82,10 @@ def add(
 
 @app.command()
 def check(alias: Alias, models_file: ModelsFile = None, backend: Backend = None, as_json: Json = False) -> None:
-    """Check a model's files, context, tokenizer, template and marks of thinking; exit 1 if one is wrong."""
+    """Check a model's files, context, tokenizer, template and thinking.
+
+    Exit code 1: one of them is wrong.
+    """
     from nightschool.engine import offline
     from nightschool.engine.model_folder import check as look
     from nightschool.engine.models import load_models
@@ -93,7 +93,7 @@ def check(alias: Alias, models_file: ModelsFile = None, backend: Backend = None,
 
     offline.seal()
     spec, _ = resolve(load_models(models_file), alias, backend)
-    with telling() as progress:
+    with output.telling() as progress:
         findings = look(spec, progress)
     if as_json:
         output.data([{"name": found.name, "ok": found.ok, "said": found.said} for found in findings])
@@ -168,38 +168,3 @@ def _place(origin: str) -> str:
     if file.is_relative_to(Path.cwd()):
         return f"./{file.relative_to(Path.cwd())}"
     return f"~/{file.relative_to(Path.home())}" if file.is_relative_to(Path.home()) else origin
-
-
-@contextmanager
-def telling() -> Iterator[Progress]:
-    """A progress bar on a terminal; elsewhere a plain line for each step."""
-    import sys
-
-    if not sys.stderr.isatty():
-        yield _lines()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, Any] = {}
-
-        def show(step: str, done: int, total: int | None) -> None:
-            if step not in tasks:
-                tasks[step] = bar.add_task(step, total=total)
-            bar.update(tasks[step], completed=done, total=total)
-
-        yield show
-
-
-def _lines() -> Progress:
-    told: set[str] = set()
-
-    def show(step: str, done: int, total: int | None) -> None:
-        if step not in told:
-            told.add(step)
-            output.say(f"  {step}")
-
-    return show

@@ -8,30 +8,34 @@ from typing import Annotated
 import typer
 
 from nightschool.cli import output
-from nightschool.cli.options import HERE, Backend, Model, ModelsFile
+from nightschool.cli.options import HERE, Backend, Model, ModelsFile, every_role
 
 
 def new(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder to make (or `.`).", show_default=False)
+        Path, typer.Argument(metavar="DIR", help="The folder to make (default: this one).", show_default=False)
     ] = HERE,
     suite: Annotated[
-        str, typer.Option("--suite", "-s", help="style[:SEED], runbook[:SEED], or a folder of your own.")
+        str,
+        typer.Option("--suite", "-s", metavar="NAME|PATH", help="`suite list` names them; or a folder: ./my-suite."),
     ] = "style",
     model: Model = None,
     models_file: ModelsFile = None,
     backend: Backend = None,
-    seed: Annotated[int, typer.Option(help="Seed of the run; everything drawn follows from it.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Everything drawn follows from it.")] = 0,
 ) -> None:
-    """Make a workspace: tasks, empty skills and wiki, and the configuration of its nights."""
+    """Make a workspace: tasks, and room for a wiki and skills.
+
+    Inside a project that has other files it is made as well, if none of its own exist.
+    """
     from nightschool.cli.engines import load_models
+    from nightschool.engine.select import resolve
     from nightschool.loop.workspace import Config, create
 
     models = load_models(models_file)
-    if model is not None:
-        models.get(model)
-    chosen = dict.fromkeys(("student", "maintainer", "proposer"), model) if model else {}
-    space = create(folder, suite, Config(suite=suite, models=chosen, backend=backend, seed=seed))
-    config = space.config()
-    output.say(f"made {folder} with suite {suite} and model {config.models.get('student') or models.roles.student}")
-    output.say(f"next: nightschool evolve {folder}")
+    student = resolve(models, model or models.roles.student, backend)[0]
+    create(folder, suite, Config(suite=suite, models=every_role(model) or {}, backend=backend, seed=seed))
+    output.say(f"made {folder} with suite {suite} and model {student.alias}")
+    if not student.ready:
+        output.say(f"next: nightschool models pull {student.alias}")
+    output.say(f"next: nightschool evolve{'' if folder == HERE else f' {folder}'}")

@@ -7,15 +7,29 @@ from typing import Annotated
 
 import typer
 
-Dir = Annotated[Path, typer.Argument(help="The workspace (default: the nearest one, as git does).", show_default=False)]
+Dir = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="The workspace (default: the nearest one, as git does).", show_default=False),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Model = Annotated[
-    str | None, typer.Option("--model", "-m", help="Alias of models.toml, for every role.", envvar="NIGHTSCHOOL_MODEL")
+    str | None,
+    typer.Option(
+        "--model", "-m", metavar="ALIAS", help="A name in models.toml, for every role.", envvar="NIGHTSCHOOL_MODEL"
+    ),
 ]
 ModelsFile = Annotated[
-    Path | None, typer.Option("--models", help="A models.toml to look in first.", envvar="NIGHTSCHOOL_MODELS")
+    Path | None,
+    typer.Option("--models", metavar="FILE", help="A models.toml to look in first.", envvar="NIGHTSCHOOL_MODELS"),
 ]
 Backend = Annotated[
-    str | None, typer.Option("--backend", help="mlx, vllm, transformers (default: what fits this machine).")
+    str | None,
+    typer.Option(metavar="NAME", help="mlx, vllm, transformers or openai (default: what fits this machine)."),
 ]
 HERE = Path()
+ROLES = ("student", "maintainer", "proposer")
+
+
+def every_role(model: str | None) -> dict[str, str] | None:
+    """`--model` as the roles of a configuration."""
+    return dict.fromkeys(ROLES, model) if model else None

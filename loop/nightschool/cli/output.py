@@ -5,9 +5,9 @@ Rich is loaded only by what draws; NO_COLOR is honoured by it.
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from nightschool.disk.errors import Problem
@@ -15,10 +15,17 @@ from nightschool.disk.errors import Problem
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from nightschool.engine.fetch import Progress
+
+WIDE = 1000
+"""Columns where there is no terminal: a file has no edge to wrap at."""
+
 
 def data(record: Any) -> None:
     """A record as JSON on stdout."""
-    print(json.dumps(record, ensure_ascii=False, indent=2))
+    import json
+
+    print(json.dumps(record, ensure_ascii=False, indent=2), flush=True)
 
 
 def say(text: str) -> None:
@@ -36,7 +43,7 @@ def console() -> Console:
     """A rich console on stdout."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else WIDE)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
@@ -50,3 +57,36 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str |
     for row in rows:
         drawn.add_row(*row)
     console().print(drawn)
+
+
+@contextmanager
+def telling() -> Iterator[Progress]:
+    """A progress bar on a terminal; elsewhere a plain line for each step."""
+    if not sys.stderr.isatty():
+        yield _lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def show(step: str, done: int, total: int | None) -> None:
+            if step not in tasks:
+                tasks[step] = bar.add_task(step, total=total)
+            bar.update(tasks[step], completed=done, total=total)
+
+        yield show
+
+
+def _lines() -> Progress:
+    told: set[str] = set()
+
+    def show(step: str, done: int, total: int | None) -> None:
+        if step not in told:
+            told.add(step)
+            say(f"  {step}")
+
+    return show

@@ -15,15 +15,18 @@ import typer
 from nightschool.cli import output
 from nightschool.cli.options import HERE, Json
 
-app = typer.Typer(help="Check the tasks that a night is run on.", no_args_is_help=True)
+app = typer.Typer(help="Look at the tasks before a night is spent on them.", no_args_is_help=True)
 
 
 @app.command()
 def check(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="A suite, or a workspace that has one.")] = HERE,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A suite, or a workspace that has one.")] = HERE,
     as_json: Json = False,
 ) -> None:
-    """Read a suite and say what it can show. Exit code 1: some task cannot be graded right."""
+    """Read a suite and say what it can show.
+
+    Exit code 1: some task cannot be graded right.
+    """
     from nightschool.loop.suite import load_suite
     from nightschool.loop.suite_check import check_suite
 
@@ -43,7 +46,10 @@ def check(
 
 @app.command("list")
 def list_suites(as_json: Json = False) -> None:
-    """Name the suites that come with nightschool; `NAME:SEED` asks for other tasks of the same kind."""
+    """Name the suites that come with nightschool.
+
+    `new --suite NAME:SEED` makes other tasks of the same kind.
+    """
     from nightschool.loop.suites.generated import GENERATORS
 
     rows = [(name, _about(make)) for name, make in sorted(GENERATORS.items())]

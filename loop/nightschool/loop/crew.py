@@ -47,7 +47,7 @@ class Crew:
     def meter(self, role: str) -> Meter:
         """The role's token counter."""
         engine = self.engine(role)
-        return Meter(engine.count, engine.model.context)
+        return Meter(engine.count, engine.model.context, engine.model.sampling)
 
     def facts(self, role: str) -> dict[str, Any]:
         """What computed a trace: backend, dtype, device, width, versions (empty where an engine does not tell)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -9,15 +10,22 @@ from nightschool.disk.errors import Problem, nearest
 from nightschool.engine.engine import Engine, drive
 from nightschool.loop import skills, traces
 from nightschool.loop.meter import Meter
-from nightschool.loop.student import Seat, solve
+from nightschool.loop.student import Seat, refuse_long, solve
 from nightschool.loop.suite import load_suite
 from nightschool.loop.workspace import Config, Workspace
 
 SPLITS = get_args(traces.Split)[:3]
 
 
-def evaluate(space: Workspace, config: Config, engine: Engine, split: str, where: Path | None) -> dict[str, Any]:
-    """Score `split` with the skills in the folder `where` (None: no skills)."""
+def evaluate(
+    space: Workspace,
+    config: Config,
+    engine: Engine,
+    split: str,
+    where: Path | None,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> dict[str, Any]:
+    """Score `split` with the skills in the folder `where` (None: no skills); `progress` is told of every task."""
     if split not in SPLITS:
         raise Problem(f"unknown split {split!r}", nearest(split, SPLITS))
     if where is not None and not where.is_dir():
@@ -33,10 +41,14 @@ def evaluate(space: Workspace, config: Config, engine: Engine, split: str, where
         0,
         config.seed,
         engine.model.alias,
-        Meter(engine.count, engine.model.context),
-        defaults=engine.model.sampling,
+        Meter(engine.count, engine.model.context, engine.model.sampling),
     )
-    done = dict(drive(engine, {task.id: solve(seat, task) for task in tasks}))
+    refuse_long(suite, chosen, tasks, seat.meter)
+    done: dict[str, traces.Trace] = {}
+    progress(0, len(tasks))
+    for name, trace in drive(engine, {task.id: solve(seat, task) for task in tasks}):
+        done[name] = trace
+        progress(len(done), len(tasks))
     return {
         "schema": 1,
         "split": split,

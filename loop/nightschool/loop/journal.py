@@ -16,6 +16,7 @@ from nightschool.disk.errors import Problem
 from nightschool.disk.jsonl import AppendLog
 
 SCHEMA = 1
+OWN = {"schema", "n", "event", "k", "time"}
 Event = dict[str, Any]
 
 
@@ -37,6 +38,8 @@ class Journal:
 
     def append(self, event: str, k: int, **data: Any) -> Event:
         """Add one event; it is on the disk when this returns."""
+        if clash := OWN & data.keys():
+            raise ValueError(f"{', '.join(sorted(clash))}: the journal's own keys")
         record: Event = {
             "schema": SCHEMA,
             "n": len(self.events),

@@ -1,11 +1,14 @@
-"""Token budgets: what a text costs one role's model, and how much of it fits. Counts are the engine's own."""
+"""One role's model as the loop sees it: what a text costs, how much of it fits, how its replies are drawn.
+
+Counts are the engine's own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from nightschool.engine.types import Message
+from nightschool.engine.types import Message, Sampling
 from nightschool.loop.excerpts import shrink
 
 Count = Callable[[Sequence[Message]], int]
@@ -13,10 +16,24 @@ Count = Callable[[Sequence[Message]], int]
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """Counts tokens for one model with a context of `context` tokens."""
+    """Counts tokens for one model with a context of `context` tokens; `sampling` holds its entry's defaults."""
 
     count: Count
     context: int
+    sampling: Mapping[str, float | int] = field(default_factory=dict)
+
+    def draw(self, *, max_tokens: int, temperature: float, seed: int, stop: tuple[str, ...] = ()) -> Sampling:
+        """How a reply is drawn: greedy, or with the model's own top_p and top_k."""
+        noisy = temperature > 0
+        return Sampling(
+            max_tokens=max_tokens,
+            temperature=temperature,
+            top_p=float(self.sampling.get("top_p", 1.0)) if noisy else 1.0,
+            top_k=int(self.sampling.get("top_k", 0)) if noisy else 0,
+            repetition_penalty=float(self.sampling.get("repetition_penalty", 1.0)),
+            stop=stop,
+            seed=seed,
+        )
 
     def text(self, text: str) -> int:
         """Tokens of a text as a user's message (the template's own tokens included)."""

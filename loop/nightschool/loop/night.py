@@ -180,7 +180,8 @@ class Night:
             [trace.score for trace in before], [trace.score for trace in after], seed=self.config.seed
         )
         figures = asdict(result)
-        self._journal("result", self.first, first=figures.pop("before"), final=figures.pop("after"), **figures)
+        named = {"first": figures.pop("before"), "final": figures.pop("after"), "tasks": figures.pop("n")}
+        self._journal("result", self.first, **named, **figures)
 
     def end(self, reason: str) -> None:
         """The night is over."""
@@ -227,7 +228,6 @@ class Night:
             self.crew.meter("student"),
             attempt=attempt,
             engine=self.crew.facts("student"),
-            defaults=self.crew.model("student").sampling,
         )
         found = {task.id: self._finished(seat, task, kept=kept) for task in tasks}
         todo = {task.id: task for task in tasks if found[task.id] is None}

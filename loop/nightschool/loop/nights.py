@@ -14,6 +14,7 @@ from nightschool.disk.jsonl import AppendLog
 from nightschool.disk.locks import Lock
 from nightschool.engine.engine import Engine
 from nightschool.engine.models import ModelSpec
+from nightschool.loop import skills
 from nightschool.loop.crew import Crew
 from nightschool.loop.gate import make_gate
 from nightschool.loop.journal import Event, Journal
@@ -22,6 +23,7 @@ from nightschool.loop.progress import Watcher
 from nightschool.loop.strategies.base import Strategy
 from nightschool.loop.strategies.controls import Placebo
 from nightschool.loop.strategies.wikiskill.strategy import WikiSkill
+from nightschool.loop.student import refuse_long
 from nightschool.loop.suite import Suite, load_suite, shuffled
 from nightschool.loop.workspace import Config, Workspace
 
@@ -85,6 +87,7 @@ def open_night(
         crew = Crew(roles, opener, together=together)
         try:
             _begin(space, suite, config, journal, crew, watcher)
+            watcher.begin(journal.night())
             yield Night(space, suite, config, journal, crew, strategy_for(config.control), gate, watcher)
         finally:
             crew.close()
@@ -106,6 +109,7 @@ def _begin(space: Workspace, suite: Suite, config: Config, journal: Journal, cre
         )
         watcher.note(f"resuming at iteration {max(event['k'] for event in journal.night())}")
         return
+    refuse_long(suite, skills.load(space.skills), suite.tasks, crew.meter("student"))
     space.save(config)
     first = journal.last_iteration() + 1
     journal.append(

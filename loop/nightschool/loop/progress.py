@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 
 class Watcher(Protocol):
     """Sees stages begin, work done, and events as they are journaled. Must not raise."""
+
+    def begin(self, events: Sequence[Mapping[str, Any]]) -> None:
+        """A night begins, or goes on: its events so far."""
 
     def stage(self, k: int, name: str, total: int) -> None:
         """A stage of `total` units of work begins."""
@@ -24,6 +27,9 @@ class Watcher(Protocol):
 
 class Silent:
     """Says nothing."""
+
+    def begin(self, events: Sequence[Mapping[str, Any]]) -> None:
+        """Nothing."""
 
     def stage(self, k: int, name: str, total: int) -> None:
         """Nothing."""

@@ -45,7 +45,9 @@ def status(space: Workspace) -> dict[str, Any]:
         "replies": _counts(night, "replies", REPLIES),
         "answers": _counts(night, "answers", ("total", "cut")),
         "edits": _counts(night, "edits", EDITS),
-        "test": {key: result[key] for key in ("first", "final", "delta", "ci95", "p_value")} if result else None,
+        "test": {key: result[key] for key in ("tasks", "first", "final", "delta", "ci95", "p_value")}
+        if result
+        else None,
         "tokens": {name: usage.get(key, 0) for name, key in TOKENS.items()},
         "seconds": round(sum(event.get("seconds", 0.0) for event in night), 1),
         "stages": _stages(night),

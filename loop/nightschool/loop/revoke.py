@@ -18,7 +18,9 @@ def revoke(space: Workspace, name: str, reason: str) -> None:
         last = Journal(space.journal).last_iteration()
         number = sum(f"| revoked | {name}" in heading for heading, _ in wiki.entries(_text(space))) + 1
         heading = f"iteration {max(last, 0)} | revoked | {name}" + (f" | {number}" if number > 1 else "")
-        body = f"- Reason: {' '.join(reason.split())}\n\nSKILL.md in full:\n\n{patches.quote(skill.skill_md)}\n\nPURPOSE.md in full:\n\n{patches.quote(skill.purpose_md)}"
+        texts = {"SKILL.md": skill.skill_md, "PURPOSE.md": skill.purpose_md}
+        kept = "\n\n".join(f"{name} in full:\n\n{patches.quote(text)}" for name, text in texts.items())
+        body = f"- Reason: {' '.join(reason.split())}\n\n{kept}"
         wiki.add_entry(space.wiki / "skill-impact.md", "Skill impact", heading, body)
         shutil.rmtree(space.skills / name)
 

@@ -7,7 +7,7 @@ task with files is worked on in turns with tools (nightschool.loop.tools); any o
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from nightschool.engine import terms as t
 from nightschool.engine.engine import Job, JobResult
 from nightschool.engine.grammar import Grammar
 from nightschool.engine.schema import to_term
-from nightschool.engine.types import Completion, Message, Request, Sampling
+from nightschool.engine.types import Completion, Message, PromptTooLong, Request, Sampling
 from nightschool.loop import graders, seeds, tools
 from nightschool.loop.journal import add_counts
 from nightschool.loop.meter import Meter
@@ -44,8 +44,6 @@ class Seat:
     engine: Mapping[str, Any] = field(default_factory=dict)
     temperature: float | None = None
     attempt: int = 0
-    defaults: Mapping[str, float | int] = field(default_factory=dict)
-    """Sampling defaults of the model's entry."""
 
 
 def system_prompt(suite: Suite, skills: SkillSet) -> str:
@@ -53,18 +51,34 @@ def system_prompt(suite: Suite, skills: SkillSet) -> str:
     return "\n\n".join(part for part in (suite.system.strip(), skills.prompt()) if part)
 
 
+def refuse_long(suite: Suite, skills: SkillSet, tasks: Sequence[Task], meter: Meter) -> None:
+    """Refuse tasks that leave no room for an answer in the model's context, before anything is run."""
+    system = Message("system", system_prompt(suite, skills))
+    for task in tasks:
+        needed = meter.count((system, Message("user", task.prompt)))
+        if needed + suite.max_tokens > meter.context:
+            parts = {
+                "the system prompt": suite.system.strip(),
+                "the skills": skills.prompt(),
+                f"task {task.id}": task.prompt,
+            }
+            longest = max(parts, key=lambda name: meter.text(parts[name]))
+            raise PromptTooLong(
+                f"the prompt of task {task.id} takes {needed} tokens and its answer {suite.max_tokens}, but the context"
+                f" holds {meter.context}; the longest part is {longest} with {meter.text(parts[longest])}",
+                "shorten that part, lower max_tokens in suite.toml, or raise the model's context in models.toml",
+            )
+
+
 def sampling(seat: Seat, task: Task, turn: int, max_tokens: int) -> Sampling:
     """Greedy unless told otherwise; val draws the same noise in every iteration."""
     iteration = 0 if seat.split == "val" else seat.iteration
     temperature = seat.settings.student_temperature if seat.temperature is None else seat.temperature
-    return Sampling(
+    return seat.meter.draw(
         max_tokens=max_tokens,
         temperature=temperature,
-        top_p=float(seat.defaults.get("top_p", 1.0)) if temperature else 1.0,
-        top_k=int(seat.defaults.get("top_k", 0)) if temperature else 0,
-        repetition_penalty=float(seat.defaults.get("repetition_penalty", 1.0)),
-        stop=seat.suite.stop,
         seed=seeds.derive(seat.seed, seat.split, iteration, "student", task.id, turn, seat.attempt),
+        stop=seat.suite.stop,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +106,12 @@ class Workspace:
                 f"{path}: workspace schema {record.get('schema')!r}, this version reads {SCHEMA}",
                 "use the version of nightschool that made this workspace, or a newer one",
             )
-        known = {**record, "settings": EvolveSettings.parse(record["settings"], str(path))}
-        known.pop("schema")
-        return Config(**known)
+        known = {field.name for field in fields(Config)}
+        odd = sorted(set(record) - known - {"schema"}) + [key for key in ("suite", "settings") if key not in record]
+        if odd:
+            raise Problem(f"{path}: {odd[0]!r} is unknown or missing", "restore the file from a backup")
+        settings = EvolveSettings.parse(record["settings"], str(path))
+        return Config(**{key: value for key, value in record.items() if key in known} | {"settings": settings})
 
     def save(self, config: Config) -> None:
         """Write the configuration."""
@@ -146,6 +149,8 @@ def create(root: Path, suite: str, config: Config) -> Workspace:
 
 def find(start: Path) -> Workspace:
     """The workspace at `start`, or the nearest parent that is one."""
+    if not start.is_dir():
+        raise Problem(f"there is no folder {start}", "make a workspace: nightschool new DIR --suite style")
     for folder in (start, *start.resolve().parents):
         if (folder / "config.json").is_file():
             return Workspace(folder)

@@ -234,14 +234,37 @@ def _decode_group(
     rows, heads = keys.shape[:2]
     end = max(group.lengths) + 1
     q = query.unflatten(1, (heads, -1))
-    tail = attend(q, group.keys[layer][:rows, :, :end], group.values[layer][:rows, :, :end], scale, tail_mask)
+    tail = group.keys[layer][:rows, :, :end], group.values[layer][:rows, :, :end]
     if group.root is None:
-        return tail[0].flatten(1, 2)
+        return attend(q, *tail, scale, tail_mask)[0].flatten(1, 2)
+    root = group.root.keys[layer], group.root.values[layer]
+    if q.device.type != "cpu" or rows * q.shape[2] < FLASH_QUERIES:
+        return _jointly(q * scale, root, tail, root_mask, tail_mask).flatten(1, 2)
     together = q.transpose(0, 1).flatten(1, 2)[None]
-    output, weight = attend(together, group.root.keys[layer][None], group.root.values[layer][None], scale, root_mask)
-    output = output[0].unflatten(1, (rows, -1)).transpose(0, 1)
-    weight = weight[0].unflatten(1, (rows, -1)).transpose(0, 1)
-    return join(tail, (output, weight))[0].flatten(1, 2)
+    output, weight = attend(together, root[0][None], root[1][None], scale, root_mask)
+    apart = (part[0].unflatten(1, (rows, -1)).transpose(0, 1) for part in (output, weight))
+    return join(attend(q, *tail, scale, tail_mask), (next(apart), next(apart)))[0].flatten(1, 2)
+
+
+def _jointly(
+    q: torch.Tensor,
+    root: tuple[torch.Tensor, torch.Tensor],
+    tail: tuple[torch.Tensor, torch.Tensor],
+    root_mask: torch.Tensor | None,
+    tail_mask: torch.Tensor | None,
+) -> torch.Tensor:
+    """Attention over root and tail by one softmax: the fewest operations, for few rows. q (rows, heads, n, size)."""
+    near = torch.matmul(q, tail[0].transpose(2, 3))
+    far = torch.matmul(q.transpose(0, 1).flatten(1, 2), root[0].transpose(1, 2))
+    if tail_mask is not None:
+        near = near + tail_mask
+    if root_mask is not None:
+        far = far + root_mask[0]
+    far = far.unflatten(1, (len(q), -1)).transpose(0, 1)
+    share = torch.cat([far, near], 3).softmax(3, dtype=torch.float32).to(q.dtype)
+    far, near = share.split([far.shape[3], near.shape[3]], 3)
+    output = torch.matmul(far.transpose(0, 1).flatten(1, 2), root[1])
+    return torch.matmul(near, tail[1]) + output.unflatten(1, (len(q), -1)).transpose(0, 1)
 
 
 def _decode_masks(

@@ -28,6 +28,7 @@ stop = ["\\n"]
 
 [evolve]
 max_turns = 6
+min_examples = 8
 """
 
 

@@ -26,8 +26,8 @@ SLUG = r"[a-z][a-z0-9]{1,15}(-[a-z0-9]{1,12}){0,3}"
 MAX_OPTIONS = 63
 MAX_CREATE = 2
 MAX_EDITS = 3
-LINE = 160
-REPLY_TOKENS = 700
+LINE = 120
+REPLY_TOKENS = 600
 
 
 def sample(traces: Sequence[Trace], wiki: Wiki, *, fails: int, passes: int, seed: int) -> tuple[Trace, ...]:
@@ -128,7 +128,7 @@ def study(state: State, sampled: Sequence[Trace]) -> Generator[Request, Completi
     settings = state.settings
 
     def sampling(attempt: int) -> Sampling:
-        return Sampling(
+        return state.maintainer.draw(
             max_tokens=REPLY_TOKENS,
             temperature=settings.maintainer_temperature,
             seed=seeds.derive(state.seed, "train", state.k, "maintainer", "", 0, attempt),

@@ -76,13 +76,13 @@ def _patch(skill: Skill, tasks: Sequence[str]) -> t.Term:
         t.obj({"op": t.choice(["replace", "insert_after"]), "target": t.choice([span]), "content": content})
         for span in spans
     ] + [t.obj({"op": t.choice(["append"]), "content": content})]
-    room = min(skills.MAX_EXAMPLES, len(tasks))
+    room = min(skills.MAX_EXAMPLES - len(skill.examples()), len(tasks))
     fields: dict[str, t.Term] = {
         "action": t.choice(["patch"]),
         "skill": t.choice([skill.name]),
-        "edits": t.distinct_objects(options, 0 if tasks else 1, min(3, len(options))),
+        "edits": t.distinct_objects(options, 0 if room > 0 else 1, min(3, len(options))),
     }
-    if tasks:
+    if room > 0:
         fields["examples"] = t.distinct(tasks, 1, room)
     return t.obj(fields)
 

@@ -20,7 +20,7 @@ from nightschool.loop.strategies.base import Proposal, State
 from nightschool.loop.strategies.wikiskill.proposal import Draft, draft_change, proposal_term
 from nightschool.loop.traces import Trace
 
-THOUGHT = 100
+THOUGHT = 80
 REPLY_TOKENS = 900
 TURN_TOKENS = 120
 OBSERVATION_TOKENS = 600
@@ -106,7 +106,7 @@ def propose(state: State, traces: Sequence[Trace]) -> Generator[Request, Complet
         grammar = turn_grammar(offered, term if enough or not offered else None)
 
         def sampling(attempt: int, turn: int = turn) -> Sampling:
-            return Sampling(
+            return meter.draw(
                 max_tokens=REPLY_TOKENS,
                 temperature=settings.proposer_temperature,
                 seed=seeds.derive(state.seed, "train", state.k, "proposer", "", turn, attempt),

@@ -1,0 +1,7 @@
+"""`python -m nightschool.cli` is `nightschool`."""
+
+import sys
+
+from nightschool.cli import main
+
+sys.exit(main())

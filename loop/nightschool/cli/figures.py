@@ -1,0 +1,25 @@
+"""Figures as a person reads them in a line of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(scores: Sequence[float]) -> str:
+    """Scores in [0, 1] as a row of bars."""
+    return "".join(BARS[min(int(score * len(BARS)), len(BARS) - 1)] for score in scores)
+
+
+def clock(seconds: float) -> str:
+    """`2h 05m`, `3m 20s`, `12s`."""
+    whole = int(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
+    return f"{whole // 60}m {whole % 60:02d}s" if whole >= 60 else f"{whole}s"
+
+
+def score(value: float | None) -> str:
+    """`0.375`, or `-` when nothing was scored."""
+    return "-" if value is None else f"{value:.3f}"
