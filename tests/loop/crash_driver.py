@@ -15,6 +15,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,7 @@ def each_point(work: Path, worker: int) -> None:
     """Every WORKERS-th kill point, until a night ends before it is killed."""
     number = worker + 1
     while killed(root := shutil.copytree(work / "fresh", work / f"killed-{number}"), number):
-        assert child(lambda root=root: run(root)) == 0, f"kill point {number}: the resumed night failed"
+        assert child(partial(run, root)) == 0, f"kill point {number}: the resumed night failed"
         compare(number, root, work / "calm")
         number += WORKERS
     (work / f"last-{worker}").write_text(str(number))
@@ -194,9 +195,10 @@ def main(work: Path) -> int:
     pids = []
     for worker in range(WORKERS):
         if (pid := os.fork()) == 0:
-            os._exit(child(lambda worker=worker: each_point(work, worker)))
+            os._exit(child(partial(each_point, work, worker)))
         pids.append(pid)
-    if any([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]):
+    ends = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+    if any(ends):
         return 1
     kills = min(int((work / f"last-{worker}").read_text()) for worker in range(WORKERS)) - 1
     print(compact({"kills": kills, "again": again_and_again(work)}))

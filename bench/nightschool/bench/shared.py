@@ -7,7 +7,7 @@ replies. Texts depend on batch mates only as far as floating point does.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nightschool.engine.engine import Engine
 from nightschool.engine.types import Completion, EngineError, Message, Request
@@ -70,10 +70,9 @@ class View:
         """The engine's."""
         return self._shared.engine.count(messages)
 
-    def facts(self) -> dict[str, object]:
-        """The engine's, where it tells."""
-        tell = getattr(self._shared.engine, "facts", None)
-        return dict(tell()) if tell else {}
+    def facts(self) -> Mapping[str, object]:
+        """The engine's."""
+        return self._shared.engine.facts()
 
     def close(self) -> None:
         """Other nights still use the model."""

@@ -1,7 +1,7 @@
 """32 requests that share a long system prompt: our engine against transformers' own `generate`, in one run.
 
 Prints one JSON record: prompt tokens computed, seconds of both, their ratio, and the second batch, which computes tails
-alone. Both sides get the same token ids, decode greedily and run on the same loaded model, one after the other.
+alone. Both sides get the same token ids, the same weights in float32, and decode greedily, one after the other.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from nightschool.engine.chat import Chat
 from nightschool.engine.engine import Engine
+from nightschool.engine.models import ModelSpec
 from nightschool.engine.types import Completion, Message, Request, Sampling
 
 WORDS = "the build host keeps every nightly log for the release team and rotates them after review "
@@ -45,20 +46,21 @@ def ours(engine: Engine, batch: Sequence[Request]) -> tuple[float, list[Completi
     return time.perf_counter() - start, [done[ticket] for ticket in tickets]
 
 
-def theirs(engine: Any, batch: Sequence[Request]) -> float:
+def theirs(spec: ModelSpec, batch: Sequence[Request]) -> float:
     """Seconds that `generate` takes for the same prompts, left-padded into one batch, as its documentation does."""
     import torch
+    from transformers import AutoModelForCausalLM
 
-    prompts = [engine.encode(request) for request in batch]
+    chat = Chat(spec)
+    model = AutoModelForCausalLM.from_pretrained(spec.folder, dtype=torch.float32, local_files_only=True).eval()
+    prompts = [list(chat.encode(request.messages).ids) for request in batch]
     longest = max(len(ids) for ids in prompts)
-    ids = torch.tensor([[0] * (longest - len(row)) + list(row) for row in prompts])
+    ids = torch.tensor([[0] * (longest - len(row)) + row for row in prompts])
     mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in prompts])
     limit = batch[0].sampling.max_tokens
     start = time.perf_counter()
     with torch.inference_mode():
-        engine.hf_model.generate(
-            input_ids=ids, attention_mask=mask, max_new_tokens=limit, do_sample=False, pad_token_id=0
-        )
+        model.generate(input_ids=ids, attention_mask=mask, max_new_tokens=limit, do_sample=False, pad_token_id=0)
     return time.perf_counter() - start
 
 
@@ -84,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         engine,
         [Request((*r.messages[:1], Message("user", f"again {n}")), None, r.sampling) for n, r in enumerate(batch)],
     )
-    generate = theirs(engine, batch)
+    generate = theirs(spec, batch)
     computed = sum((reply.usage.prompt_tokens or 0) - (reply.usage.cached_tokens or 0) for reply in replies)
     computed_again = sum((reply.usage.prompt_tokens or 0) - (reply.usage.cached_tokens or 0) for reply in again)
     record = {

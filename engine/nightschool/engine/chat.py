@@ -103,6 +103,12 @@ class Chat:
     def _config(self) -> dict[str, Any]:
         return read_json(self.folder / "config.json")
 
+    def switches(self, messages: Sequence[Message]) -> bool:
+        """Whether the template itself heeds the model's switch for thinking."""
+        kwarg = self.spec.thinking.kwarg if self.spec.thinking else ""
+        on, off = (self._template.render(messages, True, **{kwarg: think}) for think in (True, False))
+        return on != off
+
     def _ids(self, messages: Sequence[Message], think: bool, generate: bool = True) -> list[int]:
         return self.tokens.encode(self._render(messages, think, generate))
 

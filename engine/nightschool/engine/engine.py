@@ -41,6 +41,9 @@ class Engine(Protocol):
     def count(self, messages: Sequence[Message]) -> int:
         """Tokens of the prompt that these messages make, by the model's own tokenizer and template."""
 
+    def facts(self) -> Mapping[str, object]:
+        """What computes here, for the record: backend, dtype, device, width, versions. Empty when nothing does."""
+
     def close(self) -> None:
         """Free the model's memory."""
 

@@ -85,7 +85,7 @@ def _chat(spec: ModelSpec) -> list[Finding]:
 
     chat = Chat(spec)
     asked = [Message("system", "Be brief."), Message("user", "What is 17 + 4?")]
-    plain, thinking = chat.encode(asked).ids, chat.encode(asked, think=True).ids
+    plain = chat.encode(asked).ids
     findings = [
         Finding("tokenizer", True, f"{chat.tokens.size} tokens, ends a reply with {list(chat.eos)}"),
         Finding("template", True, f"{len(plain)} tokens for a question of two messages"),
@@ -96,7 +96,7 @@ def _chat(spec: ModelSpec) -> list[Finding]:
         known = chat.tokens.id_of(mark)
         said = f"{mark} is token {known}" if known is not None else f"{mark!r} is not one token of this model"
         findings.append(Finding(f"thinking.{name}", known is not None, said))
-    works = plain != thinking
+    works = chat.switches(asked)
     said = f"{spec.thinking.kwarg} changes the prompt" if works else f"the template ignores {spec.thinking.kwarg!r}"
     return [*findings, Finding("thinking.kwarg", works, said)]
 

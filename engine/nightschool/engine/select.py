@@ -11,6 +11,7 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -90,6 +91,13 @@ def open_engine(spec: ModelSpec, *, backend: str | None = None, width: int | Non
     require(spec, name)
     engine: Engine = import_module(f"nightschool.engine.backends.{name}").load(spec, width=width)
     return engine
+
+
+def measure_dtype(spec: ModelSpec) -> Mapping[str, float]:
+    """Tokens a second by dtype on the spec's backend; empty where that backend has nothing to choose."""
+    backend = import_module(f"nightschool.engine.backends.{spec.backend}")
+    measure: Callable[[ModelSpec], Mapping[str, float]] | None = getattr(backend, "measure_dtype", None)
+    return measure(spec) if measure else {}
 
 
 def _first(name: str, device: str) -> Choice:

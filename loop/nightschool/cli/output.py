@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nightschool.disk.errors import Problem
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
     from nightschool.engine.fetch import Progress
 
@@ -56,7 +56,18 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str |
         drawn.add_column(column, justify="right" if figures else "left", overflow="fold")
     for row in rows:
         drawn.add_row(*row)
-    console().print(drawn)
+    draw(drawn)
+
+
+def draw(drawn: RenderableType) -> None:
+    """Something that rich draws, on stdout; in a file no line ends in blanks."""
+    shown = console()
+    if shown.is_terminal:
+        shown.print(drawn)
+        return
+    with shown.capture() as text:
+        shown.print(drawn)
+    print("\n".join(line.rstrip() for line in text.get().splitlines()))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def summary(space: Workspace, record: Mapping[str, Any], *, running: bool = False) -> None:
     """Print it on stdout."""
-    output.console().print(summarised(str(space.root), record, running=running))
+    output.draw(summarised(str(space.root), record, running=running))
 
 
 def summarised(root: str, record: Mapping[str, Any], *, running: bool = False) -> RenderableType:

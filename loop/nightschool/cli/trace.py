@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,6 +25,8 @@ def trace(
     from nightschool.loop import traces
     from nightschool.loop.workspace import find
 
+    if identity is not None and Path(identity).is_dir():
+        folder, identity = Path(identity), None
     space = find(folder)
     known = sorted(str(path.relative_to(space.raw).with_suffix("")) for path in space.raw.glob("iter-*/*/*.json"))
     if identity is None:

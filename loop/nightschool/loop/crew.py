@@ -29,6 +29,8 @@ class Crew:
         self._opener = opener
         self._together = together
         self._open: dict[str, Engine] = {}
+        self._met: dict[str, Engine] = {}
+        """Every engine so far; one that was closed still knows its model, and counts."""
         self.stopping = False
 
     def engine(self, role: str) -> Engine:
@@ -38,21 +40,27 @@ class Crew:
             for other in [name for name in self._open if not self._together(alias, name)]:
                 self._open.pop(other).close()
             self._open[alias] = self._opener(alias)
+            self._met[alias] = self._open[alias]
         return _Stoppable(self._open[alias], self)
 
     def model(self, role: str) -> ModelSpec:
         """The model behind a role."""
-        return self.engine(role).model
+        return self._meet(role).model
 
     def meter(self, role: str) -> Meter:
         """The role's token counter."""
-        engine = self.engine(role)
-        return Meter(engine.count, engine.model.context, engine.model.sampling)
+        model = self.model(role)
+        return Meter(lambda messages: self._meet(role).count(messages), model.context, model.sampling)
 
     def facts(self, role: str) -> dict[str, Any]:
         """What computed a trace: backend, dtype, device, width, versions (empty where an engine does not tell)."""
-        tell = getattr(self._open.get(self.roles[role]), "facts", None)
-        return dict(tell()) if tell else {}
+        return dict(self.engine(role).facts())
+
+    def _meet(self, role: str) -> Engine:
+        """The role's engine, open or closed: to look at a model must not unload the one that is at work."""
+        if self.roles[role] not in self._met:
+            self.engine(role)
+        return self._met[self.roles[role]]
 
     def restart(self, role: str) -> None:
         """Close a failed engine; the next use loads it again."""
@@ -91,6 +99,9 @@ class _Stoppable:
 
     def count(self, messages: Sequence[Message]) -> int:
         return self._engine.count(messages)
+
+    def facts(self) -> Mapping[str, object]:
+        return self._engine.facts()
 
     def close(self) -> None:
         self._engine.close()

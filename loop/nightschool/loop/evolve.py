@@ -14,6 +14,7 @@ def evolve(night: Night) -> None:
     """Run the night to its end, or on from where it was stopped."""
     best = night.baseline()
     for k in night.iterations():
+        best = night.standing(k, best)
         if best >= 1.0:
             break
         state = night.state(k)

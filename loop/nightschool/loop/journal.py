@@ -8,7 +8,7 @@ a corrupt middle is refused (nightschool.disk.jsonl).
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,16 @@ class Journal:
     def last_iteration(self) -> int:
         """The highest iteration number that any night has used; -1 before the first."""
         return max((int(item["k"]) for item in self.events), default=-1)
+
+
+def best_score(night: Sequence[Event]) -> float | None:
+    """The val score to beat: of the last baseline, or of what was accepted since; None before the first."""
+    scores = [
+        event["score"]
+        for event in night
+        if event["event"] == "baseline" or (event["event"] == "settled" and event["accepted"])
+    ]
+    return float(scores[-1]) if scores else None
 
 
 def add_counts(*counts: Mapping[str, int | None]) -> dict[str, int]:

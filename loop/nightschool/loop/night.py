@@ -17,7 +17,7 @@ from nightschool.engine.types import EngineError, Message, OutOfMemory
 from nightschool.loop import plans, skills, stats, traces, wiki
 from nightschool.loop.crew import Crew
 from nightschool.loop.gate import Candidate, Decision, Gate, Outcome
-from nightschool.loop.journal import Event, Journal, add_counts
+from nightschool.loop.journal import Event, Journal, add_counts, best_score
 from nightschool.loop.progress import Watcher
 from nightschool.loop.skills import SkillSet
 from nightschool.loop.strategies.base import Change, Proposal, State, Strategy, Study
@@ -55,14 +55,25 @@ class Night:
 
     def baseline(self) -> float:
         """The best val score so far: of the skills as they are, then of whatever was accepted."""
-        event = self.journal.find("baseline", self.first)
-        if event is None:
-            standing, known = skills.load(self.space.skills), self.started["carried"]
-            skills.write(self.space.iteration(self.first) / "skills", standing)
-            score = traces.mean(self.rollout(self.first, "val", self.suite.val, standing)) if known is None else known
-            event = self._journal("baseline", self.first, score=score)
-        accepted = [settled["score"] for settled in self.journal.of("settled") if settled["accepted"]]
-        return float(accepted[-1] if accepted else event["score"])
+        if self.journal.find("baseline", self.first) is None:
+            standing, score = skills.load(self.space.skills), self.started["carried"]
+            plans.keep_first(self.space.iteration(self.first), standing)
+            if score is None or standing.sha != self.started["skills"]:
+                score = traces.mean(self.rollout(self.first, "val", self.suite.val, standing))
+            self._journal("baseline", self.first, score=score, skills=standing.sha)
+        best = best_score(self.journal.night())
+        assert best is not None
+        return best
+
+    def standing(self, k: int, best: float) -> float:
+        """The best score, measured again when a person has edited skills/ in the middle of the night."""
+        now = skills.load(self.space.skills)
+        if now.sha == self._measured_skills() or self.journal.find("gate", k) is not None:
+            return best
+        self.watcher.note("skills/ was edited by hand: its val score is measured again")
+        done = self._run(k, "edited", self.suite.val, now)
+        self._journal("baseline", k, skills=now.sha, **_summary(done))
+        return traces.mean(done)
 
     def iterations(self) -> Iterator[int]:
         """Iterations that are not settled yet."""
@@ -87,7 +98,7 @@ class Night:
             model=self.crew.model("student").alias,
             maintainer=self.crew.meter("maintainer"),
             proposer=self.crew.meter("proposer"),
-            trace=lambda identity: traces.read(self.space.raw, identity),
+            trace=lambda identity: traces.read_train(self.space.raw, identity),
             too_long=self._too_long,
         )
 
@@ -105,10 +116,19 @@ class Night:
         """The maintainer's call; its edits are written whatever comes of the skill."""
         if self.journal.find("study", k) is None:
             self.watcher.stage(k, "study", 1)
-            study: Study = self._one("maintainer", lambda: self.strategy.study(self.state(k), seen))
-            sha = plans.write_study(self.space, k, study)
+            state = self.state(k)
+            study: Study = self._one("maintainer", lambda: self.strategy.study(state, seen))
+            sha = plans.write_study(self.space, k, study, state.wiki)
             counts = {"edits": dict(study.edits), "replies": dict(study.replies), "usage": dict(study.usage)}
-            self._journal("study", k, plan=sha, pages=[page.id for page in study.pages], log=study.log, **counts)
+            self._journal(
+                "study",
+                k,
+                plan=sha,
+                pages=[page.id for page in study.pages],
+                log=study.log,
+                omitted=list(study.omitted),
+                **counts,
+            )
         if self.journal.find("proposal", k) is None:
             plans.carry_out_study(self.space, k)
 
@@ -116,7 +136,8 @@ class Night:
         """The proposer's one change."""
         if self.journal.find("proposal", k) is None:
             self.watcher.stage(k, "propose", 1)
-            proposal: Proposal = self._one("proposer", lambda: self.strategy.propose(self.state(k), seen))
+            state = self.state(k)
+            proposal: Proposal = self._one("proposer", lambda: self.strategy.propose(state, seen))
             sha = plans.write_proposal(self.space, k, proposal)
             counts = {"edits": dict(proposal.edits), "replies": dict(proposal.replies), "usage": dict(proposal.usage)}
             change = proposal.change
@@ -138,9 +159,11 @@ class Night:
         if event is None:
             parent = skills.load(self.space.skills)
             candidate = parent.put(change.skill)
-            plans.write_candidate(self.space, candidate)
+            plans.write_candidate(self.space, change.skill)
             ran = self.rollout(k, "val", self.suite.val, candidate)
             score, decision = traces.mean(ran), self._decide(k, parent, candidate, traces.mean(ran), best)
+            if plans.stale(self.space, change):
+                decision = Decision(False, f"skills/{change.skill.name} was edited by hand meanwhile; the edit stands")
             scores = {trace.task: trace.score for trace in ran}
             event = self._journal(
                 "gate",
@@ -152,6 +175,7 @@ class Night:
                 action=change.action,
                 skill=change.skill.name,
                 fingerprint=change.fingerprint,
+                skills=candidate.sha if decision.accepted else self._measured_skills(),
                 scores=scores,
             )
         return Outcome(k, change.action, change.skill.name, event["score"], event["accepted"], event["reason"])
@@ -161,7 +185,7 @@ class Night:
         if outcome.accepted and proposal.change is not None:
             before, after = f"{best:.3f}", f"{outcome.score:.3f}"
             skill = proposal.change.skill.with_metadata(**{"val-before": before, "val-after": after})
-            plans.accept(self.space, skills.load(self.space.skills).put(skill))
+            plans.accept(self.space, skill)
         else:
             plans.reject(self.space)
         study = self.journal.find("study", outcome.k)
@@ -185,7 +209,7 @@ class Night:
 
     def end(self, reason: str) -> None:
         """The night is over."""
-        self._journal("end", self.first, reason=reason, skills=files.tree_hash(self.space.skills))
+        self._journal("end", self.first, reason=reason, skills=self._measured_skills())
 
     def history(self) -> tuple[Outcome, ...]:
         """What came of every iteration of this workspace so far."""
@@ -288,6 +312,10 @@ class Night:
         self._clock = now
         self.watcher.event(record)
         return record
+
+    def _measured_skills(self) -> str:
+        """What the student read when the best score was measured."""
+        return str(next(event["skills"] for event in reversed(self.journal.night()) if "skills" in event))
 
     def _impact(self) -> str:
         path = self.space.wiki / "skill-impact.md"

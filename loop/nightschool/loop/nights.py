@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,10 +15,10 @@ from nightschool.disk.jsonl import AppendLog
 from nightschool.disk.locks import Lock
 from nightschool.engine.engine import Engine
 from nightschool.engine.models import ModelSpec
-from nightschool.loop import skills
+from nightschool.loop import skills, wiki
 from nightschool.loop.crew import Crew
 from nightschool.loop.gate import make_gate
-from nightschool.loop.journal import Event, Journal
+from nightschool.loop.journal import Event, Journal, best_score
 from nightschool.loop.night import Night
 from nightschool.loop.progress import Watcher
 from nightschool.loop.strategies.base import Strategy
@@ -98,7 +99,8 @@ def _begin(space: Workspace, suite: Suite, config: Config, journal: Journal, cre
     marks = identity(suite, config, crew.model("student"))
     if journal.unfinished:
         started = journal.night()[0]
-        changed = [key for key, value in marks.items() if started["identity"].get(key) != value]
+        now, then = {**marks, "roles": crew.roles}, {**started["identity"], "roles": started["roles"]}
+        changed = [key for key, value in now.items() if then.get(key) != value]
         if changed:
             raise Problem(
                 f"{', '.join(changed)} changed since this night began",
@@ -110,13 +112,13 @@ def _begin(space: Workspace, suite: Suite, config: Config, journal: Journal, cre
         watcher.note(f"resuming at iteration {max(event['k'] for event in journal.night())}")
         return
     refuse_long(suite, skills.load(space.skills), suite.tasks, crew.meter("student"))
-    space.save(config)
-    first = journal.last_iteration() + 1
+    space.save(replace(config, measured=space.config().measured))
+    first = _next_iteration(space, journal)
     journal.append(
         "night",
         first,
         identity=marks,
-        skills=files.tree_hash(space.skills),
+        skills=skills.load(space.skills).sha,
         iterations=config.settings.iterations,
         roles=dict(crew.roles),
         control=config.control,
@@ -129,11 +131,10 @@ def _carried(space: Workspace, journal: Journal, marks: Mapping[str, Any]) -> fl
     night: list[Event] = journal.night()
     if not night or night[0]["identity"] != marks or night[-1]["event"] != "end":
         return None
-    if night[-1]["skills"] != files.tree_hash(space.skills):
-        return None
-    scores = [
-        event["score"]
-        for event in night
-        if event["event"] == "baseline" or (event["event"] == "settled" and event["accepted"])
-    ]
-    return float(scores[-1])
+    return best_score(night) if night[-1]["skills"] == skills.load(space.skills).sha else None
+
+
+def _next_iteration(space: Workspace, journal: Journal) -> int:
+    """Numbers go on even without the journal of older nights (git does not keep it): traces and log entries bear them."""
+    made = [int(path.name[5:]) for path in space.raw.glob("iter-*") if re.fullmatch(r"[0-9]{3,9}", path.name[5:])]
+    return max(journal.last_iteration(), wiki.last_iteration(space.wiki), *made) + 1

@@ -20,14 +20,21 @@ from nightschool.loop import skills, wiki
 from nightschool.loop.gate import Outcome
 from nightschool.loop.skills import Skill, SkillSet
 from nightschool.loop.strategies.base import Change, Proposal, Study
+from nightschool.loop.wiki import Wiki
 from nightschool.loop.workspace import Workspace
 
 SCHEMA = 1
 
 
-def write_study(space: Workspace, k: int, study: Study) -> str:
-    """Write the maintainer's plan; returns its hash."""
-    before = {page.id: page for page in wiki.load(space.wiki).pages}
+def keep_first(folder: Path, standing: SkillSet) -> None:
+    """Keep the skills that a night begins with, for its test at the end."""
+    shutil.rmtree(folder / "skills", ignore_errors=True)
+    skills.write(folder / "skills", standing)
+
+
+def write_study(space: Workspace, k: int, study: Study, shown: Wiki) -> str:
+    """Write the maintainer's plan, made from the wiki as it was shown; returns its hash."""
+    before = {page.id: page for page in shown.pages}
     pages = [
         {
             "id": page.id,
@@ -45,6 +52,8 @@ def carry_out_study(space: Workspace, k: int) -> None:
     for item in plan["pages"]:
         path = space.wiki / "patterns" / f"{item['id']}.md"
         now = files.read_text(path) if path.is_file() else None
+        if now is None and item["before"] is not None:
+            continue  # a person removed the page meanwhile
         if now is None or files.sha256_text(now) == item["before"]:
             files.write_atomic(path, item["text"])
         elif now != item["text"]:
@@ -78,17 +87,29 @@ def read_proposal(space: Workspace, k: int) -> Proposal:
     return Proposal(change, plan["reason"], tuple(plan["reads"]))
 
 
-def write_candidate(space: Workspace, candidate: SkillSet) -> None:
-    """Put the candidate beside skills/, from scratch."""
+def write_candidate(space: Workspace, skill: Skill) -> None:
+    """Put the candidate beside skills/, from scratch: whatever lies there, with this skill added or replaced."""
     shutil.rmtree(space.candidate, ignore_errors=True)
-    skills.write(space.candidate, candidate)
+    with files.explained(space.candidate):
+        for path in sorted(space.skills.rglob("*")):
+            if path.is_file():
+                copy = space.candidate / path.relative_to(space.skills)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, copy)
+    skills.write(space.candidate, SkillSet((skill,)))
 
 
-def accept(space: Workspace, accepted: SkillSet) -> None:
-    """Make skills/ the accepted set, in one swap; nothing happens when it already is."""
-    if skills.load(space.skills) != accepted or space.candidate.exists():
-        write_candidate(space, accepted)
+def accept(space: Workspace, skill: Skill) -> None:
+    """Put the accepted skill into skills/, in one swap of the folder; nothing happens when it already is there."""
+    if skills.load(space.skills).get(skill.name) != skill or space.candidate.exists():
+        write_candidate(space, skill)
         files.replace_tree(space.candidate, space.skills)
+
+
+def stale(space: Workspace, change: Change) -> bool:
+    """Whether a person has edited the skill since the change was made from it."""
+    now = skills.load(space.skills).get(change.skill.name)
+    return change.before != (now.skill_md if now else "")
 
 
 def reject(space: Workspace) -> None:
@@ -105,7 +126,7 @@ def record(space: Workspace, outcome: Outcome, proposal: Proposal, best: float, 
         space.wiki / "logs.md",
         "Log",
         heading,
-        f"{outcome.reason}\n\nMaintainer: {' '.join(log.split()) or '(nothing)'}",
+        f"Outcome: {' '.join(outcome.reason.split())}\n\nMaintainer: {' '.join(log.split()) or '(nothing)'}",
     )
 
 

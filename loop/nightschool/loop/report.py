@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nightschool.disk import jsonl
-from nightschool.loop.journal import Event, Journal, add_counts
+from nightschool.loop.journal import Event, Journal, add_counts, best_score
 from nightschool.loop.workspace import Workspace
 
 REPLIES = ("total", "valid", "retried", "degraded")
@@ -23,7 +23,6 @@ def status(space: Workspace) -> dict[str, Any]:
     result = _first(night, "result")
     baseline = _first(night, "baseline")
     settled = [event for event in night if event["event"] == "settled"]
-    accepted = [event["score"] for event in settled if event["accepted"]]
     start, end = (night[0] if night else None), _first(night, "end")
     usage = add_counts(*(event.get("usage", {}) for event in night))
     return {
@@ -38,7 +37,7 @@ def status(space: Workspace) -> dict[str, Any]:
         "roles": start["roles"] if start else dict(config.models),
         "backend": config.backend,
         "baseline": baseline["score"] if baseline else None,
-        "best": (accepted or [baseline["score"]])[-1] if baseline else None,
+        "best": best_score(night),
         "iterations": [
             {key: event[key] for key in ("k", "action", "skill", "score", "accepted", "reason")} for event in settled
         ],

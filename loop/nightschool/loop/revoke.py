@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 from nightschool.disk import patches
+from nightschool.disk.errors import Problem
 from nightschool.disk.locks import Lock
 from nightschool.loop import skills, wiki
 from nightschool.loop.journal import Journal
@@ -14,6 +15,8 @@ from nightschool.loop.workspace import Workspace
 def revoke(space: Workspace, name: str, reason: str) -> None:
     """Log the skill in full, then remove it. The next night measures a new baseline."""
     with Lock(space.lock):
+        if not skills.NAME.fullmatch(name):
+            raise Problem(f"{name!r} is no name of a skill", "`nightschool skills list` shows them")
         skill = skills.read(space.skills / name)
         last = Journal(space.journal).last_iteration()
         number = sum(f"| revoked | {name}" in heading for heading, _ in wiki.entries(_text(space))) + 1
@@ -22,7 +25,9 @@ def revoke(space: Workspace, name: str, reason: str) -> None:
         kept = "\n\n".join(f"{name} in full:\n\n{patches.quote(text)}" for name, text in texts.items())
         body = f"- Reason: {' '.join(reason.split())}\n\n{kept}"
         wiki.add_entry(space.wiki / "skill-impact.md", "Skill impact", heading, body)
-        shutil.rmtree(space.skills / name)
+        trash = space.skills / f".{name}.trash.tmp"  # if a kill leaves it, the next night sweeps it away
+        (space.skills / name).rename(trash)
+        shutil.rmtree(trash)
 
 
 def _text(space: Workspace) -> str:

@@ -62,7 +62,10 @@ def as_problem(error: ValidationError, where: str) -> Problem:
     path = _path(first["loc"])
     match first["type"]:
         case "unknown":
-            return Problem(f"{where}: {first['msg']}{f' in {path}' if path else ''}", context["advice"])
+            return Problem(
+                f"{where}: {first['msg']}{f' in {path}' if path not in ('', context['what']) else ''}",
+                context["advice"],
+            )
         case "missing":
             return Problem(f"{where}: {path} is missing", f"add it; {SEE_FORMAT}")
         case "union_tag_not_found":

@@ -72,12 +72,12 @@ def refuse_long(suite: Suite, skills: SkillSet, tasks: Sequence[Task], meter: Me
 
 def sampling(seat: Seat, task: Task, turn: int, max_tokens: int) -> Sampling:
     """Greedy unless told otherwise; val draws the same noise in every iteration."""
-    iteration = 0 if seat.split == "val" else seat.iteration
+    split, iteration = ("val", 0) if seat.split in ("val", "edited") else (seat.split, seat.iteration)
     temperature = seat.settings.student_temperature if seat.temperature is None else seat.temperature
     return seat.meter.draw(
         max_tokens=max_tokens,
         temperature=temperature,
-        seed=seeds.derive(seat.seed, seat.split, iteration, "student", task.id, turn, seat.attempt),
+        seed=seeds.derive(seat.seed, split, iteration, "student", task.id, turn, seat.attempt),
         stop=seat.suite.stop,
     )
 

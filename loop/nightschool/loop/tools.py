@@ -10,6 +10,7 @@ import fnmatch
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from nightschool.disk import files
 from nightschool.engine import terms as t
 from nightschool.loop.excerpts import shrink
 from nightschool.loop.suite import Task
@@ -54,4 +55,5 @@ def _grep(paths: Sequence[str], root: Path, pattern: str) -> list[str]:
 
 
 def _text(root: Path, path: str) -> str:
-    return (root / path).read_text("utf-8", errors="replace")
+    with files.explained(root / path):
+        return (root / path).read_text("utf-8", errors="replace")

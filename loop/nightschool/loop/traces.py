@@ -7,6 +7,7 @@ module knows nothing of who reads them.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,8 +17,9 @@ from nightschool.disk import files
 from nightschool.disk.errors import Problem
 
 SCHEMA = 1
-Split = Literal["train", "val", "test", "confirm", "standing"]
-"""`confirm` and `standing` are the two confirming runs of val."""
+Split = Literal["train", "val", "test", "confirm", "standing", "edited"]
+"""`confirm` and `standing` are the two confirming runs of val, `edited` is val after a person's edit of skills/."""
+_TRAIN = re.compile(r"iter-[0-9]{3,9}/train/[A-Za-z0-9._-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,11 @@ def read(raw: Path, identity: str) -> Trace:
         raise Problem(f"no trace {identity!r}", "list the traces with `nightschool trace`") from None
     except (ValueError, KeyError, TypeError) as error:
         raise Problem(f"{path}: damaged trace ({error})", "delete the file; the next `evolve` makes it again") from None
+
+
+def read_train(raw: Path, identity: str) -> Trace | None:
+    """The train trace of this id; None when there is none any more, or when the id names anything else."""
+    return read(raw, identity) if _TRAIN.fullmatch(identity) and exists(raw, identity) else None
 
 
 def exists(raw: Path, identity: str) -> bool:

@@ -8,7 +8,7 @@ Evidence section alone is written by code, from the traces that were cited.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,14 @@ class Page:
     @property
     def evidence(self) -> tuple[str, ...]:
         """Ids of the traces that it cites."""
-        return tuple(str(item) for item in self.front.get("evidence") or ())
+        cited = self.front.get("evidence")
+        return tuple(str(item) for item in cited) if isinstance(cited, list) else ()
+
+    @property
+    def last_seen(self) -> int:
+        """The last iteration that cited a trace here; 0 where a person's page does not tell."""
+        seen = self.front.get("last_seen")
+        return seen if isinstance(seen, int) else 0
 
     def part(self, title: str) -> str:
         """The text of one section."""
@@ -56,7 +63,8 @@ class Page:
 
     def index_line(self) -> str:
         """Problem, root cause and fix in one line."""
-        parts = "; ".join(one_line(self.part(title), 140) for title in ("Problem", "Root cause", "Fix"))
+        texts = (re.sub(r"^- ", "", self.part(title), flags=re.MULTILINE) for title in ("Problem", "Root cause", "Fix"))
+        parts = "; ".join(one_line(text, 140) for text in texts)
         return f"- [{self.id}](patterns/{self.id}.md): {parts}"
 
 
@@ -129,16 +137,14 @@ def new_page(
     return Page(identity, frontmatter.join(front, body))
 
 
-def revise(
-    page: Page, edits: Sequence[patches.Edit], evidence: Sequence[Trace], older: Iterable[Trace], iteration: int
-) -> Page:
+def revise(page: Page, edits: Sequence[patches.Edit], evidence: Sequence[Trace], iteration: int) -> Page:
     """The page after edits, resolved against the page as it was shown, and with the newly cited traces as evidence."""
     text = patches.apply(page.text, edits)
     front, body = frontmatter.split(text)
-    cited = {trace.id: trace for trace in [*older, *evidence]}
     ids = list(dict.fromkeys([*page.evidence, *(trace.id for trace in evidence)]))[-MAX_EVIDENCE:]
     if evidence:
-        body = skills.replace_section(body, "Evidence", _evidence([cited[item] for item in ids if item in cited]))
+        blocks = _blocks(page.part("Evidence")) | {trace.id: _evidence([trace]) for trace in evidence}
+        body = skills.replace_section(body, "Evidence", "\n".join(blocks[item] for item in ids if item in blocks))
     return Page(page.id, frontmatter.join({**front, "evidence": ids, "last_seen": iteration}, body))
 
 
@@ -154,6 +160,15 @@ def _evidence(traces: Sequence[Trace]) -> str:
     return "\n".join(blocks)
 
 
+def _blocks(section: str) -> dict[str, str]:
+    """The blocks of an Evidence section by the ids of their traces, as they stand: the traces may be long gone."""
+    found = re.split(r"^- (\S+) \(score .*$", section, flags=re.MULTILINE)
+    heads = re.findall(r"^- \S+ \(score .*$", section, flags=re.MULTILINE)
+    return {
+        identity: head + rest.rstrip() for identity, head, rest in zip(found[1::2], heads, found[2::2], strict=True)
+    }
+
+
 def _lines(lines: Sequence[str]) -> str:
     """Model text as list items, so that none of it can open a heading or end the front matter."""
     return "\n".join(f"- {' '.join(line.split())}" for line in lines)
@@ -164,6 +179,13 @@ def entries(text: str) -> list[tuple[str, str]]:
     marks = [*re.finditer(r"^## (iteration .+)$", text, re.MULTILINE)]
     ends = [*[mark.start() for mark in marks], len(text)][1:]
     return [(mark[1], text[mark.start() : end].rstrip() + "\n") for mark, end in zip(marks, ends, strict=True)]
+
+
+def last_iteration(folder: Path) -> int:
+    """The highest iteration number in the logs under `folder` (the workspace's wiki/); -1 when they tell of none."""
+    logs = [folder / name for name in ("logs.md", "skill-impact.md")]
+    told = [heading for path in logs if path.is_file() for heading, _ in entries(files.read_text(path))]
+    return max((int(found[1]) for one in told if (found := re.match(r"iteration ([0-9]{1,9}) ", one))), default=-1)
 
 
 def add_entry(path: Path, title: str, heading: str, body: str) -> None:

@@ -113,6 +113,10 @@ class ScriptedEngine:
         """Words and signs of the messages, and a little for each turn."""
         return sum(tokens(message.content) + _TURN for message in messages) + _TURN
 
+    def facts(self) -> dict[str, object]:
+        """Nothing computes here."""
+        return {}
+
     def close(self) -> None:
         """Nothing is held."""
         self.closed = True

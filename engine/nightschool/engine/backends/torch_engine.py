@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
+from importlib.metadata import version
 
 import torch
 
@@ -100,6 +101,16 @@ class TorchEngine:
     def count(self, messages: Sequence[Message]) -> int:
         """Tokens of the prompt that these messages make."""
         return self._chat.count(messages)
+
+    def facts(self) -> dict[str, object]:
+        """What computes here."""
+        return {
+            "backend": "transformers",
+            "dtype": str(self._torch.dtype).removeprefix("torch."),
+            "device": str(self._torch.device),
+            "width": self._width,
+            "versions": {name: version(name) for name in ("torch", "transformers")},
+        }
 
     def close(self) -> None:
         """Free the model's memory."""

@@ -87,6 +87,10 @@ class UniformEngine:
         """Tokens of the contents; there is no template."""
         return sum(len(self._vocabulary.spell(message.content.encode())) for message in messages)
 
+    def facts(self) -> dict[str, object]:
+        """No model computes here."""
+        return {}
+
     def close(self) -> None:
         """Forget everything."""
         for ticket in list(self._rows):

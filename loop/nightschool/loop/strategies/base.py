@@ -39,8 +39,8 @@ class State:
     model: str
     maintainer: Meter
     proposer: Meter
-    trace: Callable[[str], Trace]
-    """A train trace by its id, of this iteration or an older one."""
+    trace: Callable[[str], Trace | None]
+    """A train trace by its id, of this iteration or an older one; None when it is gone, or of another split."""
     too_long: Callable[[SkillSet], str | None]
     """Why these skills would not fit the student's context; None when they fit."""
 

@@ -98,7 +98,7 @@ def view_of(state: State, traces: Sequence[Trace], budget: int) -> View:
 
     def relevance(page: Page) -> tuple[int, int, str]:
         touched = sum(identity.rsplit("/", 1)[-1] in tasks for identity in page.evidence)
-        return -touched, -int(page.front.get("last_seen") or 0), page.id
+        return -touched, -page.last_seen, page.id
 
     ordered = sorted(state.wiki.pages, key=relevance)
     kept, _ = state.maintainer.take([page.text for page in ordered], budget)
@@ -164,8 +164,7 @@ def learn(state: State, view: View, reply: Mapping[str, Any]) -> tuple[tuple[Pag
     for identity, edits in by_page.items():
         page = state.wiki.page(identity)
         cited = _traces(view, [task for edit in edits for task in edit["evidence"]])
-        older = [state.trace(item) for item in page.evidence]
-        changed[identity] = revise(page, [_edit(edit) for edit in edits], cited, older, state.k)
+        changed[identity] = revise(page, [_edit(edit) for edit in edits], cited, state.k)
         counts["applied"] += len(edits)
     wiki = state.wiki
     for item in reply["create"]:

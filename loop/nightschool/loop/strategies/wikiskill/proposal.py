@@ -23,6 +23,8 @@ from nightschool.loop.traces import Trace
 MAX_SPANS = 40
 EXAMPLE_TOKENS = 200
 MAX_RULES = 4
+ABOUT_ONE_ANSWER = ("expected ", "got ", "the answer is empty")
+"""How reasons begin that tell of one answer and hold no rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,8 @@ def _patched(state: State, cited: Sequence[Trace], proposal: Mapping[str, Any]) 
 def recurring_reasons(cited: Sequence[Trace]) -> list[str]:
     """Reasons that graders gave for at least two of the cited failures: rules in the graders' own words."""
     parts = Counter(part for trace in cited if not trace.passed for part in set(trace.reason.split("; ")))
-    return [one_line(part, LINE) for part, number in parts.most_common(MAX_RULES) if number >= 2]
+    rules = [part for part, number in parts.most_common() if number >= 2 and not part.startswith(ABOUT_ONE_ANSWER)]
+    return [one_line(part, LINE) for part in rules[:MAX_RULES]]
 
 
 def _example(state: State, trace: Trace) -> Example:

@@ -14,7 +14,7 @@ from typing import Any
 from nightschool.engine import terms as t
 from nightschool.engine.grammar import Grammar
 from nightschool.engine.types import Completion, Message, Request, Sampling
-from nightschool.loop import excerpts, seeds, wiki
+from nightschool.loop import excerpts, seeds, skills, wiki
 from nightschool.loop.strategies.asking import Tally, Unusable, ask
 from nightschool.loop.strategies.base import Proposal, State
 from nightschool.loop.strategies.wikiskill.proposal import Draft, draft_change, proposal_term
@@ -43,12 +43,13 @@ def library(state: State, traces: Sequence[Trace], limit: int) -> Library:
     """Everything that the proposer may read. Val and test are not among it, whatever a page cites."""
     fresh = {f"traces/{trace.task}": excerpts.show(trace, limit) for trace in traces}
     now = {trace.id for trace in traces}
-    cited = {item for page in state.wiki.pages for item in page.evidence if item not in now and "/train/" in item}
-    older = {f"raw/{item}": excerpts.show(state.trace(item), limit) for item in cited}
+    cited = {item for page in state.wiki.pages for item in page.evidence if item not in now}
+    known = {item: trace for item in cited if (trace := state.trace(item)) is not None}
+    older = {f"raw/{item}": excerpts.show(trace, limit) for item, trace in known.items()}
     pages = {page.path: page.text for page in state.wiki.pages}
-    skills = {f"skills/{skill.name}/SKILL.md": skill.skill_md for skill in state.skills.skills}
+    known_skills = {f"skills/{skill.name}/SKILL.md": skill.skill_md for skill in state.skills.skills}
     impact = {f"impact/{n:03d}": text for n, (_, text) in enumerate(wiki.entries(state.impact), 1)}
-    return Library({**fresh, **older, **pages, **skills, **impact}, frozenset([*fresh, *older]))
+    return Library({**fresh, **older, **pages, **known_skills, **impact}, frozenset([*fresh, *older]))
 
 
 def turn_grammar(unread: Sequence[str], proposal: t.Term | None) -> Grammar:
@@ -137,6 +138,8 @@ def act(state: State, traces: Sequence[Trace], parsed: Mapping[str, Any]) -> str
     draft = draft_change(state, traces, parsed["proposal"])
     if draft.change is None:
         return draft
+    for fault in skills.faults(draft.change.skill.skill_md, draft.change.skill.name):
+        raise Unusable(fault)
     if draft.change.fingerprint in state.rejected:
         raise Unusable("the same change was rejected before")
     if draft.change.skill.skill_md == draft.change.before:

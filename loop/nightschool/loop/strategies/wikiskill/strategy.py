@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nightschool.engine.engine import Agent
 from nightschool.loop import seeds
@@ -12,6 +13,7 @@ from nightschool.loop.strategies.base import Proposal, State, Study
 from nightschool.loop.strategies.wikiskill import maintainer, proposer
 from nightschool.loop.suite import Task
 from nightschool.loop.traces import Trace
+from nightschool.loop.wiki import Wiki
 
 
 class WikiSkill:
@@ -44,6 +46,8 @@ class WikiSkill:
 
     def propose(self, state: State, traces: Sequence[Trace]) -> Agent[Proposal]:
         """ReAct over the wiki and the traces, then one change."""
+        if not self._wiki:
+            state = replace(state, wiki=Wiki(), impact="")
         return (yield from proposer.propose(state, traces))
 
     def remember(self, state: State, outcome: Outcome) -> None:
