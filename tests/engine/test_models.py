@@ -57,7 +57,7 @@ def test_roles_are_merged_one_by_one(places: Path) -> None:
     write(places / "config" / "models.toml", '[roles]\nproposer = "mine"\nstudent = "qwen35-4b"\n' + ENTRY)
     given = write(places / "given.toml", '[roles]\nstudent = "mine"\n')
     roles = load_models(given, cwd=places).roles
-    assert (roles.student, roles.proposer, roles.judge) == ("mine", "mine", "smollm2-135m")
+    assert (roles.student, roles.proposer, roles.judge) == ("mine", "mine", "mine")
 
 
 def test_a_folder_is_meant_from_its_file_and_used_in_place(places: Path) -> None:

@@ -79,8 +79,10 @@ def require(spec: ModelSpec, backend: str) -> None:
             f"the {backend} backend needs {' and '.join(lacking)}, which is not installed",
             f'pip install "nightschool[{EXTRAS[backend]}]"',
         )
-    if not spec.ready and spec.kind == "path":
+    if spec.kind == "path" and not spec.ready:
         raise Problem(f"{spec.alias}: there is no model in {spec.folder}", f"mend the source in {spec.origin}")
+    if spec.kind == "path" and PACKAGES[backend] and not any(spec.folder.glob("*.safetensors")):
+        raise Problem(f"{spec.alias}: there are no weights (*.safetensors) in {spec.folder}", "add them to the folder")
     if not spec.ready:
         raise Problem(f"{spec.alias} is not on this machine yet", f"nightschool models pull {spec.alias}")
 

@@ -1,7 +1,7 @@
 """The board of a night on a terminal: a Watcher that draws itself.
 
 Progress of the night and of its stage, tokens a second, time left, the curve of val scores, and what was decided. It
-fits any width from 40 columns on, and keeps its height so that nothing below it moves.
+fits any width from 40 columns on.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ class Board:
 
     def render(self) -> RenderableType:
         """The board as it stands."""
-        title = Text.assemble((" nightschool ", "bold"), (f"{self.title} ", "cyan"), (f"{self.model} ", "dim"))
+        title = Text.assemble(("nightschool ", "bold white"), (self.title, "cyan"))
+        if self.model:
+            title.append(f" {self.model}", "dim")
         body = Group(self._progress(), Padding(self._scores(), (1, 0)), self._events())
         return Panel(body, title=title, title_align="left", border_style="bright_black", padding=(1, 2))
 
@@ -101,10 +103,8 @@ class Board:
         grid.add_column(no_wrap=True, min_width=9)
         grid.add_column(ratio=1)
         grid.add_column(no_wrap=True, justify="right")
-        number = min(max(self.k - self.first, 0), self.iterations)
-        label = f"iteration {number} of {self.iterations}" if self.iterations else "opening the night"
         whole = ProgressBar(max(self.iterations, 1), self.settled, complete_style="cyan", finished_style="cyan")
-        grid.add_row(Text(label, style="bold"), whole, Text(self._time()))
+        grid.add_row(Text(self._where(), style="bold"), whole, Text(self._time()))
         stage = Text(STAGES.get(self.name, "loading the model"), overflow="ellipsis")
         if self.total > 1:
             bar = ProgressBar(self.total, self.done, complete_style="green", finished_style="green")
@@ -112,6 +112,13 @@ class Board:
         else:
             grid.add_row(stage, self._spinner, Text(clock(self._now() - self.stage_begun), style="dim"))
         return grid
+
+    def _where(self) -> str:
+        if not self.iterations:
+            return "opening the night"
+        if self.name == "test":
+            return f"after {self.settled} iteration{'' if self.settled == 1 else 's'}"
+        return f"iteration {self.k - self.first} of {self.iterations}" if self.k > self.first else "the baseline"
 
     def _scores(self) -> RenderableType:
         if self.best is None or self.baseline is None:
@@ -130,7 +137,7 @@ class Board:
         grid = Table.grid(padding=(0, 1, 0, 0), expand=True)
         grid.add_column(justify="right", style="dim", min_width=2)
         grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
-        for k, text in [*self.lines[-SHOWN:], *[("", Text())] * (SHOWN - len(self.lines))]:
+        for k, text in self.lines[-SHOWN:]:
             grid.add_row(k, text)
         return grid
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nightschool.cli import output
 from nightschool.cli.figures import clock, score, sparkline
-from nightschool.cli.view import verdict
+from nightschool.cli.view import verdict, why
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -66,9 +66,14 @@ def _iterations(record: Mapping[str, Any]) -> RenderableType:
         told = verdict(item)
         style = "green" if told == "kept" else ""
         change = f"{item['action']} {item['skill']}" if item["skill"] else "-"
-        why = Text(item["reason"], style="dim")
         mark = {"kept": "✓ kept", "rejected": "✗ rejected", "no change": "· no change"}[told]
-        table.add_row(str(item["k"]), score(item["score"]), Text(mark, style=style or "dim"), Text(change, style), why)
+        table.add_row(
+            str(item["k"]),
+            score(item["score"]),
+            Text(mark, style=style or "dim"),
+            Text(change, style),
+            Text(why(item), "dim"),
+        )
     return table
 
 
@@ -81,7 +86,7 @@ def _figures(record: Mapping[str, Any]) -> RenderableType:
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold", style="dim")
     curve = [record["baseline"], *(item["score"] for item in record["iterations"] if item["score"] is not None)]
-    grid.add_row("val", _gain(record["baseline"], record["best"]), sparkline(curve))
+    grid.add_row("val", _gain(record["baseline"], record["best"]), Text(sparkline(curve), "cyan"))
     test = record["test"]
     if test is not None:
         low, high = test["ci95"]

@@ -73,10 +73,9 @@ def told(record: Mapping[str, Any]) -> str | None:
         case "baseline":
             return f"baseline: val {record['score']:.3f}"
         case "study":
-            pages = len(record["pages"])
-            return f"wiki: {pages or 'no'} page{'' if pages == 1 else 's'} written; {record['log']}"
+            return f"wiki: {', '.join(record['pages']) or 'nothing new'}"
         case "settled":
-            return f"{verdict(record)}: {change(record)}{record['reason']}"
+            return f"{verdict(record)}: {change(record)}{why(record)}"
         case "result":
             return f"test: {record['first']:.3f} → {record['final']:.3f}"
     return None
@@ -88,5 +87,11 @@ def verdict(settled: Mapping[str, Any]) -> str:
 
 
 def change(settled: Mapping[str, Any]) -> str:
-    """`create answer-format; `, or nothing when nothing was proposed."""
-    return f"{settled['action']} {settled['skill']}; " if settled["skill"] else ""
+    """`create answer-format, val 0.375, `, or nothing when nothing was proposed."""
+    return f"{settled['action']} {settled['skill']}, val {settled['score']:.3f}, " if settled["skill"] else ""
+
+
+def why(settled: Mapping[str, Any]) -> str:
+    """The reason, without the score that stands before it."""
+    score = settled["score"]
+    return str(settled["reason"]).removeprefix("" if score is None else f"val {score:.3f} is ")

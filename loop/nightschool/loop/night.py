@@ -114,13 +114,14 @@ class Night:
 
     def study(self, k: int, seen: Sequence[Trace]) -> None:
         """The maintainer's call; its edits are written whatever comes of the skill."""
-        if self.journal.find("study", k) is None:
+        event = self.journal.find("study", k)
+        if event is None:
             self.watcher.stage(k, "study", 1)
             state = self.state(k)
             study: Study = self._one("maintainer", lambda: self.strategy.study(state, seen))
             sha = plans.write_study(self.space, k, study, state.wiki)
             counts = {"edits": dict(study.edits), "replies": dict(study.replies), "usage": dict(study.usage)}
-            self._journal(
+            event = self._journal(
                 "study",
                 k,
                 plan=sha,
@@ -130,18 +131,19 @@ class Night:
                 **counts,
             )
         if self.journal.find("proposal", k) is None:
-            plans.carry_out_study(self.space, k)
+            plans.carry_out_study(self.space, k, event["plan"])
 
     def propose(self, k: int, seen: Sequence[Trace]) -> Proposal:
         """The proposer's one change."""
-        if self.journal.find("proposal", k) is None:
+        event = self.journal.find("proposal", k)
+        if event is None:
             self.watcher.stage(k, "propose", 1)
             state = self.state(k)
             proposal: Proposal = self._one("proposer", lambda: self.strategy.propose(state, seen))
             sha = plans.write_proposal(self.space, k, proposal)
             counts = {"edits": dict(proposal.edits), "replies": dict(proposal.replies), "usage": dict(proposal.usage)}
             change = proposal.change
-            self._journal(
+            event = self._journal(
                 "proposal",
                 k,
                 plan=sha,
@@ -151,7 +153,7 @@ class Night:
                 omitted=list(proposal.omitted),
                 **counts,
             )
-        return plans.read_proposal(self.space, k)
+        return plans.read_proposal(self.space, k, event["plan"])
 
     def try_out(self, k: int, change: Change, best: float) -> Outcome:
         """Val with the candidate, and the gate's verdict; an accept is journaled before skills/ is touched."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nightschool.disk import files, patches
+from nightschool.disk.errors import Problem
 from nightschool.loop import skills, wiki
 from nightschool.loop.gate import Outcome
 from nightschool.loop.skills import Skill, SkillSet
@@ -46,9 +47,9 @@ def write_study(space: Workspace, k: int, study: Study, shown: Wiki) -> str:
     return _write(space.iteration(k) / "study.json", {"pages": pages, "log": study.log, "omitted": list(study.omitted)})
 
 
-def carry_out_study(space: Workspace, k: int) -> None:
+def carry_out_study(space: Workspace, k: int, sha: str) -> None:
     """Bring the pages to where the plan wants them, and render the index."""
-    plan = _read(space.iteration(k) / "study.json")
+    plan = _read(space.iteration(k) / "study.json", sha)
     for item in plan["pages"]:
         path = space.wiki / "patterns" / f"{item['id']}.md"
         now = files.read_text(path) if path.is_file() else None
@@ -78,9 +79,9 @@ def write_proposal(space: Workspace, k: int, proposal: Proposal) -> str:
     )
 
 
-def read_proposal(space: Workspace, k: int) -> Proposal:
+def read_proposal(space: Workspace, k: int, sha: str) -> Proposal:
     """The proposer's plan."""
-    plan = _read(space.iteration(k) / "proposal.json")
+    plan = _read(space.iteration(k) / "proposal.json", sha)
     change = plan["change"]
     if change is not None:
         change = Change(**{**change, "skill": Skill(**change["skill"]), "cites": tuple(change["cites"])})
@@ -165,6 +166,10 @@ def _write(path: Path, plan: Mapping[str, Any]) -> str:
     return files.sha256_text(text)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    plan: dict[str, Any] = json.loads(files.read_text(path))
+def _read(path: Path, sha: str) -> dict[str, Any]:
+    """The plan that the journal tells of, and no other."""
+    text = files.read_text(path)
+    if files.sha256_text(text) != sha:
+        raise Problem(f"{path}: not the plan that the journal tells of", "restore the file from a backup")
+    plan: dict[str, Any] = json.loads(text)
     return plan

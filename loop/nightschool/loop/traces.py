@@ -79,15 +79,19 @@ def write(raw: Path, trace: Trace) -> None:
 def read(raw: Path, identity: str) -> Trace:
     """Read the trace of this id; a Problem when it is missing or damaged."""
     path = path_of(raw, identity)
+    if not path.is_file():
+        raise Problem(f"no trace {identity!r}", "list the traces with `nightschool trace`")
     try:
         record = json.loads(files.read_text(path))
-        record.pop("schema")
+        if (schema := record.pop("schema")) != SCHEMA:
+            raise Problem(
+                f"{path}: trace schema {schema!r}, this version reads {SCHEMA}",
+                "use the version of nightschool that made this workspace, or a newer one",
+            )
         record["steps"] = tuple(Step(**step) for step in record["steps"])
         record["messages"] = tuple(record["messages"])
         return Trace(**record)
-    except FileNotFoundError:
-        raise Problem(f"no trace {identity!r}", "list the traces with `nightschool trace`") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Problem(f"{path}: damaged trace ({error})", "delete the file; the next `evolve` makes it again") from None
 
 

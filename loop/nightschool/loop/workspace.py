@@ -19,6 +19,7 @@ from nightschool.loop.settings import EvolveSettings
 from nightschool.loop.suite import materialise
 
 SCHEMA = 1
+MAKE_ONE = "make a workspace: nightschool new DIR --suite style"
 CONTROLS = ("none", "random", "shuffled", "placebo", "nowiki")
 _IGNORED = "raw/\ncandidate/\nstrategy/\njournal.jsonl\nconfig.json\nreport.html\n.lock\n.*.tmp\n"
 
@@ -101,6 +102,8 @@ class Workspace:
         """The configuration on disk."""
         path = self.root / "config.json"
         record = _json(path)
+        if "schema" not in record:
+            raise Problem(f"{path} is not a workspace's", MAKE_ONE)
         if record.get("schema") != SCHEMA:
             raise Problem(
                 f"{path}: workspace schema {record.get('schema')!r}, this version reads {SCHEMA}",
@@ -150,11 +153,11 @@ def create(root: Path, suite: str, config: Config) -> Workspace:
 def find(start: Path) -> Workspace:
     """The workspace at `start`, or the nearest parent that is one."""
     if not start.is_dir():
-        raise Problem(f"there is no folder {start}", "make a workspace: nightschool new DIR --suite style")
+        raise Problem(f"there is no folder {start}", MAKE_ONE)
     for folder in (start, *start.resolve().parents):
         if (folder / "config.json").is_file():
             return Workspace(folder)
-    raise Problem(f"{start} is not a workspace, nor is any parent", "make one: nightschool new DIR --suite style")
+    raise Problem(f"{start} is not a workspace, nor is any parent", MAKE_ONE)
 
 
 def _json(path: Path) -> dict[str, Any]:

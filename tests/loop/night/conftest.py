@@ -64,11 +64,16 @@ class Notes(Silent):
 class Toy:
     """A workspace, its people's scripts, and its nights."""
 
-    def __init__(self, root: Path, tasks: Lines = TASKS, toml: str = TOML, **settings: Any) -> None:
+    def __init__(
+        self, root: Path, tasks: Lines = TASKS, *, files: Mapping[str, str] | None = None, **settings: Any
+    ) -> None:
         self.space = Workspace(root / "job")
         folder = root / "suite"
         folder.mkdir(parents=True)
-        (folder / "suite.toml").write_text(toml)
+        (folder / "suite.toml").write_text(TOML)
+        (folder / "files").mkdir()
+        for name, text in (files or {}).items():
+            (folder / "files" / name).write_text(text)
         for split, lines in tasks.items():
             (folder / f"{split}.jsonl").write_text("".join(json.dumps(item) + "\n" for item in lines))
         create(self.space.root, str(folder), Config(suite="toy").changed(**{"iterations": 1, **settings}))

@@ -30,7 +30,7 @@ def secret_tasks(words: Any) -> Any:
 def night(toys: Any, words: Any) -> Any:
     """A night of three iterations, one accepted, read to the last file that is offered."""
     toy = toys(secret_tasks(words))
-    toy.student = lambda request: "valanswer0" if "helps" in request.messages[0].content else "no idea"
+    toy.student = lambda request: "valanswer0" if _helped(request) else "no idea"
     toy.propose = greedy(toy)
     toy.proposals += [words.made("helps", "k0"), words.made("idle", "k1"), words.made("idle", "k2")]
     toy.night(iterations=3)
@@ -38,11 +38,16 @@ def night(toys: Any, words: Any) -> Any:
     return toy
 
 
+def _helped(request: Any) -> bool:
+    return "# helps" in request.messages[0].content and "valquestion" in request.messages[1].content
+
+
 def greedy(toy: Any) -> Any:
     """Reads whatever is offered."""
 
     def propose(request: Any) -> str:
-        paths = [schema for schema in request.grammar.portable["anyOf"] if "path" in schema["properties"]]
+        actions = request.grammar.portable.get("anyOf", [request.grammar.portable])
+        paths = [schema for schema in actions if "path" in schema["properties"]]
         if paths:
             path = paths[0]["properties"]["path"]["enum"][0]
             return json.dumps({"thought": "", "action": "read_file", "path": path}, separators=(",", ":"))
@@ -52,18 +57,18 @@ def greedy(toy: Any) -> Any:
     return propose
 
 
-@pytest.mark.parametrize("role", ["maintainer", "proposer"])
-@pytest.mark.parametrize("split", ["val", "test"])
-def test_no_hidden_id_question_or_answer_is_ever_shown(night: Any, role: str, split: str) -> None:
-    hidden = [f"{split}-id", f"{split}question", f"{split}answer"]
-    assert night.prompts(role)
-    assert not [word for prompt in night.prompts(role) for word in hidden if word in prompt]
+def test_no_hidden_id_question_or_answer_is_ever_shown(night: Any) -> None:
+    hidden = [f"{split}{part}" for split in ("val", "test") for part in ("-id", "question", "answer")]
+    shown = night.prompts("maintainer") + night.prompts("proposer")
+    assert len(shown) > 20
+    assert not [word for prompt in shown for word in hidden if word in prompt]
 
 
-@pytest.mark.parametrize("role", ["maintainer", "proposer"])
-def test_no_hidden_id_is_in_a_grammar(night: Any, role: str) -> None:
-    larks = [request.grammar.lark for engine in night.engines[role] for request in engine.prompts]
-    assert not [lark for lark in larks if "val-id" in lark or "test-id" in lark]
+def test_no_hidden_id_is_in_a_grammar(night: Any) -> None:
+    asked = [
+        request for role in ("maintainer", "proposer") for engine in night.engines[role] for request in engine.prompts
+    ]
+    assert not [request for request in asked if "val-id" in request.grammar.lark or "test-id" in request.grammar.lark]
 
 
 def test_nothing_hidden_is_in_the_wiki_or_in_skills(night: Any) -> None:

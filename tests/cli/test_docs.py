@@ -1,0 +1,37 @@
+"""docs/cli.md is what the commands print; the pictures can be drawn, and need nothing from elsewhere."""
+
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def make() -> ModuleType:
+    spec = spec_from_file_location("docs_make", ROOT / "docs" / "make.py")
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_what_the_commands_print(make: ModuleType) -> None:
+    page = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    if make.made_with() not in page:
+        pytest.skip(f"docs/cli.md was made with another version than this {make.made_with()}")
+    assert page == make.cli_md(), "run: make docs"
+
+
+def test_every_command_is_in_the_page(make: ModuleType) -> None:
+    named = [" ".join(command) for command in make.commands()]
+    assert {"new", "evolve", "eval", "status", "trace", "doctor", "suite check", "skills revoke"} <= set(named)
+
+
+@pytest.mark.parametrize("name", ["night", "morning"])
+def test_a_picture_needs_nothing_from_elsewhere(make: ModuleType, name: str) -> None:
+    assert make.picture({"night": make.board, "morning": make.summary}[name](), name).startswith("<svg")
+    kept = (ROOT / "docs" / "pictures" / f"{name}.svg").read_text("utf-8")
+    assert "http" not in kept.replace("http://www.w3.org/2000/svg", "") and len(kept) < 40_000
