@@ -24,7 +24,7 @@ from nightschool.loop.workspace import Workspace
 
 MODEL = "smollm2-135m"
 HOUSE = Path(__file__).parents[2]
-SIZES = {"train": 8, "val": 6, "test": 8}
+SIZES = {"train": 6, "val": 4, "test": 4}
 FLAGS = ["--model", MODEL, "--backend", "transformers", "--iterations", "1", "--min-reads", "1", "--set", "max_turns=2"]
 
 pytestmark = pytest.mark.model

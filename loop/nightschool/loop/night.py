@@ -7,27 +7,24 @@ can be carried out again, so a kill between any two instructions loses at most t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import Any
 
 from nightschool.disk import files
-from nightschool.engine.engine import Agent, drive
-from nightschool.engine.types import EngineError, Message, OutOfMemory
+from nightschool.engine.types import Message
 from nightschool.loop import plans, skills, stats, traces, wiki
 from nightschool.loop.crew import Crew
 from nightschool.loop.gate import Candidate, Decision, Gate, Outcome
-from nightschool.loop.journal import Event, Journal, add_counts, best_score
+from nightschool.loop.journal import Event, Journal, best_score
 from nightschool.loop.progress import Watcher
 from nightschool.loop.skills import SkillSet
 from nightschool.loop.strategies.base import Change, Proposal, State, Strategy, Study
-from nightschool.loop.student import Seat, solve, system_prompt
+from nightschool.loop.student import system_prompt
 from nightschool.loop.suite import Suite, Task
 from nightschool.loop.traces import Split, Trace
+from nightschool.loop.work import Work, summary
 from nightschool.loop.workspace import Config, Workspace
-
-T = TypeVar("T")
-RETRIES = 2
 
 
 class Night:
@@ -47,6 +44,7 @@ class Night:
         """Begin, or take up, the night that the journal tells of (nights.py opens it)."""
         self.space, self.suite, self.config, self.journal = space, suite, config, journal
         self.crew, self.strategy, self.gate, self.watcher = crew, strategy, gate, watcher
+        self.work = Work(space, suite, config, crew, watcher)
         self.started = journal.night()[0]
         self.first = int(self.started["k"])
         self._clock = time.monotonic()
@@ -71,8 +69,8 @@ class Night:
         if now.sha == self._measured_skills() or self.journal.find("gate", k) is not None:
             return best
         self.watcher.note("skills/ was edited by hand: its val score is measured again")
-        done = self._run(k, "edited", self.suite.val, now)
-        self._journal("baseline", k, skills=now.sha, **_summary(done))
+        done = self.work.rollout(k, "edited", self.suite.val, now)
+        self._journal("baseline", k, skills=now.sha, **summary(done))
         return traces.mean(done)
 
     def iterations(self) -> Iterator[int]:
@@ -107,9 +105,9 @@ class Night:
     ) -> tuple[Trace, ...]:
         """The student on these tasks; traces that lie on the disk already are kept."""
         event = self.journal.find(split, k)
-        done = self._run(k, split, tasks, with_skills, kept=event is not None, **seat)
+        done = self.work.rollout(k, split, tasks, with_skills, kept=event is not None, **seat)
         if event is None:
-            self._journal(split, k, **_summary(done))
+            self._journal(split, k, **summary(done))
         return done
 
     def study(self, k: int, seen: Sequence[Trace]) -> None:
@@ -118,7 +116,7 @@ class Night:
         if event is None:
             self.watcher.stage(k, "study", 1)
             state = self.state(k)
-            study: Study = self._one("maintainer", lambda: self.strategy.study(state, seen))
+            study: Study = self.work.one("maintainer", lambda: self.strategy.study(state, seen))
             sha = plans.write_study(self.space, k, study, state.wiki)
             counts = {"edits": dict(study.edits), "replies": dict(study.replies), "usage": dict(study.usage)}
             event = self._journal(
@@ -139,7 +137,7 @@ class Night:
         if event is None:
             self.watcher.stage(k, "propose", 1)
             state = self.state(k)
-            proposal: Proposal = self._one("proposer", lambda: self.strategy.propose(state, seen))
+            proposal: Proposal = self.work.one("proposer", lambda: self.strategy.propose(state, seen))
             sha = plans.write_proposal(self.space, k, proposal)
             counts = {"edits": dict(proposal.edits), "replies": dict(proposal.replies), "usage": dict(proposal.usage)}
             change = proposal.change
@@ -232,82 +230,6 @@ class Night:
             verdict = Candidate(score, best, (traces.mean(mine), traces.mean(standing)))
         return self.gate.decide(self.history(), verdict)
 
-    def _run(
-        self,
-        k: int,
-        split: Split,
-        tasks: Sequence[Task],
-        with_skills: SkillSet,
-        *,
-        kept: bool = False,
-        attempt: int = 0,
-    ) -> tuple[Trace, ...]:
-        self.watcher.stage(k, split, len(tasks))
-        seat = Seat(
-            self.suite,
-            with_skills,
-            self.config.settings,
-            split,
-            k,
-            self.config.seed,
-            self.crew.model("student").alias,
-            self.crew.meter("student"),
-            attempt=attempt,
-            engine=self.crew.facts("student"),
-        )
-        found = {task.id: self._finished(seat, task, kept=kept) for task in tasks}
-        todo = {task.id: task for task in tasks if found[task.id] is None}
-        if todo and kept:
-            missing = ", ".join(sorted(todo))
-            self.watcher.note(f"traces of iteration {k} are missing and are made again: {missing}")
-        done = len(tasks) - len(todo)
-        for made in self._agents("student", todo, lambda task: solve(seat, task)):
-            traces.write(self.space.raw, made)
-            found[made.task] = made
-            done += 1
-            self.watcher.tick(done, made.usage.get("generated_tokens") or 0)
-        return tuple(trace for task in tasks if (trace := found[task.id]) is not None)
-
-    def _finished(self, seat: Seat, task: Task, *, kept: bool) -> Trace | None:
-        identity = traces.trace_id(seat.iteration, seat.split, task.id)
-        if not traces.exists(self.space.raw, identity):
-            return None
-        trace = traces.read(self.space.raw, identity)
-        if kept:
-            return trace
-        return (
-            trace
-            if (trace.skills_sha, trace.attempt, trace.model) == (seat.skills.sha, seat.attempt, seat.model)
-            else None
-        )
-
-    def _agents(self, role: str, todo: dict[str, Task], start: Callable[[Task], Agent[Trace]]) -> Iterator[Trace]:
-        for attempt in range(RETRIES + 1):
-            try:
-                agents = {name: start(task) for name, task in todo.items()}
-                for name, trace in drive(self.crew.engine(role), agents):
-                    del todo[name]
-                    yield trace
-                return
-            except EngineError as error:
-                self._retry(role, attempt, error)
-
-    def _one(self, role: str, start: Callable[[], Agent[T]]) -> T:
-        for attempt in range(RETRIES + 1):
-            try:
-                for _, result in drive(self.crew.engine(role), {role: start()}):
-                    self.watcher.tick(1, 0)
-                    return result
-            except EngineError as error:
-                self._retry(role, attempt, error)
-        raise AssertionError("an agent always ends or raises")
-
-    def _retry(self, role: str, attempt: int, error: EngineError) -> None:
-        if attempt == RETRIES or (isinstance(error, OutOfMemory) and attempt):
-            raise error
-        self.watcher.note(f"the engine failed and is started again: {error.what}")
-        self.crew.restart(role)
-
     def _journal(self, event: str, k: int, **data: Any) -> Event:
         now = time.monotonic()
         record = self.journal.append(event, k, **data, seconds=round(now - self._clock, 3))
@@ -337,13 +259,3 @@ class Night:
         if needed <= meter.context:
             return None
         return f"with it the skills and the longest task need {needed} tokens, and the context has {meter.context}"
-
-
-def _summary(done: Sequence[Trace]) -> dict[str, Any]:
-    answers = {"total": len(done), "cut": sum(trace.finish == "length" for trace in done)}
-    return {
-        "score": traces.mean(tuple(done)),
-        "answers": answers,
-        "replies": add_counts(*(trace.replies for trace in done)),
-        "usage": add_counts(*(trace.usage for trace in done)),
-    }

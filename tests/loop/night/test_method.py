@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from nightschool.loop import skills, wiki
@@ -117,7 +118,7 @@ def test_reading_ends_at_the_turn_limit(toy: Any) -> None:
 
     def greedy(request: Any) -> str:
         if "read_file" in request.grammar.lark:
-            return '{"thought":"","action":"read_file","path":"%s"}' % next(shown)
+            return json.dumps({"thought": "", "action": "read_file", "path": next(shown)}, separators=(",", ":"))
         return '{"thought":"","action":"finish","proposal":{"action":"no_action","reason":"at last"}}'
 
     toy.propose = greedy

@@ -125,7 +125,8 @@ def test_at_the_last_turn_only_an_answer_is_left(filed: Any) -> None:
 
 
 def test_a_slow_tool_holds_no_other_student_up(filed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, ended = tools.run, []
+    real = tools.run
+    ended: list[str] = []
 
     def slow(task: Any, *args: Any) -> str:
         if task.id == "val-k0":

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from nightschool.engine.backends.torch_attention import Chunk, Group, Plan, Span
+from nightschool.engine.backends.torch_attention import Plan, Span
+from nightschool.engine.backends.torch_kv import Chunk, Group
 from nightschool.engine.backends.torch_model import States, TorchModel, join_states, pick_states, state_bytes
 from nightschool.engine.prefix import Entry, PrefixTrie
 from nightschool.engine.reply import Reply

@@ -7,8 +7,9 @@ import time
 
 import torch
 
-from nightschool.engine.backends.torch_attention import Group, Plan
+from nightschool.engine.backends.torch_attention import Plan
 from nightschool.engine.backends.torch_engine import DTYPES, pick_device
+from nightschool.engine.backends.torch_kv import Group
 from nightschool.engine.backends.torch_model import TorchModel, join_states
 from nightschool.engine.models import ModelSpec
 

@@ -1,6 +1,7 @@
 """The transformers backend: any causal language model, on the CPU or a torch device, with a decode loop of its own.
 
-`torch_engine.py` is the engine; `torch_batch.py` computes; `torch_model.py` and `torch_attention.py` are the model.
+`torch_engine.py` is the engine; `torch_batch.py` computes; `torch_model.py`,
+`torch_attention.py` and `torch_kv.py` are the model.
 """
 
 from __future__ import annotations

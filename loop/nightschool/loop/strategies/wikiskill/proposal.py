@@ -37,10 +37,11 @@ class Draft:
 
 
 def citable(state: State, traces: Sequence[Trace]) -> list[Trace]:
-    """Traces that a skill may show as examples: failing ones that no skill knows, or else any that none knows."""
-    unknown = [trace for trace in traces if not state.skills.knows(trace.prompt)]
-    failing = [trace for trace in unknown if not trace.passed]
-    return (failing or unknown)[:63]
+    """Traces that a skill may show as examples: those that fail and that no skill shows yet; when there are none, those
+    that fail although one does (shown again they may stick); then whatever is not shown."""
+    fresh = [trace for trace in traces if not state.skills.knows(trace.prompt)]
+    failing = [trace for trace in traces if not trace.passed]
+    return ([trace for trace in failing if trace in fresh] or failing or fresh)[:63]
 
 
 def proposal_term(state: State, traces: Sequence[Trace]) -> t.Term:
