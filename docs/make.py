@@ -1,7 +1,7 @@
 """Makes what in docs/ follows from the code: cli.md from the help texts, and the two pictures of the README.
 
-The pictures are drawn from a real night's journal (docs/pictures/night.jsonl and its status, status.json). `make docs`
-writes them; tests/cli/test_docs.py compares cli.md with the code.
+The pictures are drawn from a real night: `python docs/make.py WORKSPACE` keeps its journal and status in docs/pictures,
+`make docs` draws them again. tests/cli/test_docs.py compares cli.md with the code.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,14 @@ from rich.terminal_theme import TerminalTheme
 from nightschool.cli import app, main
 from nightschool.cli.board import Board
 from nightschool.cli.summary import summarised
+from nightschool.loop.journal import Journal
+from nightschool.loop.report import status
+from nightschool.loop.workspace import Workspace
 
 DOCS = Path(__file__).parent
 PICTURES = DOCS / "pictures"
+PRIVATE = {"identity", "scores", "plan", "fingerprint", "reads", "omitted", "edits"}
+"""Keys of events that no picture shows."""
 INK, PAPER, WHITE = (205, 211, 224), (16, 20, 32), (240, 244, 252)
 DARK = [
     (30, 36, 54),
@@ -70,7 +76,7 @@ def made_with() -> str:
 def commands() -> Iterator[tuple[str, ...]]:
     """Every command, in the order of the help."""
     yield ()
-    groups = {group.name: group.typer_instance for group in app.registered_groups}
+    groups = {group.name: group.typer_instance for group in app.registered_groups if group.typer_instance}
     for command in app.registered_commands:
         yield (str(command.name),)
     for name, group in groups.items():
@@ -89,21 +95,19 @@ def help_text(command: tuple[str, ...]) -> str:
 
 
 def board() -> RenderableType:
-    """The night in its third iteration, at the time that the journal tells."""
+    """The night as it was in its third iteration, with some of the train tasks done."""
     events = [json.loads(line) for line in (PICTURES / "night.jsonl").read_text("utf-8").splitlines()]
-    start = events[0]
-    at = [0.0]
-    shown = Board("demo", lambda: at[0])
+    now = [0.0]
+    shown = Board("demo", lambda: now[0])
     shown.begin(events[:1])
     for event in events[1:]:
-        if event["k"] == start["k"] + 3 and event["event"] == "study":
+        if (event["event"], event["k"]) == ("train", events[0]["k"] + 3):
+            total, part = event["answers"]["total"], 0.6
+            shown.stage(event["k"], "train", total)
+            now[0] += event["seconds"] * part
+            shown.tick(int(total * part), int(event["usage"]["generated_tokens"] * part))
             break
-        at[0] += event["seconds"]
-        if event["event"] == "train" and event["k"] == start["k"] + 3:
-            shown.stage(event["k"], "train", event["answers"]["total"])
-            shown.stage_begun = at[0] - event["seconds"] * 0.6
-            shown.tick(event["answers"]["total"] * 6 // 10, int(event["usage"]["generated_tokens"] * 0.6))
-            break
+        now[0] += event["seconds"]
         shown.event(event)
     return shown.render()
 
@@ -127,7 +131,18 @@ def _roomier(box: re.Match[str]) -> str:
     return f'viewBox="-16 -12 {float(box[1]) + 32:.0f} {float(box[2]) + 28:.0f}"'
 
 
+def record(space: Workspace) -> None:
+    """Keep what the pictures show of the workspace's last night."""
+    night = [{key: event[key] for key in event if key not in PRIVATE} for event in Journal(space.journal).night()]
+    (PICTURES / "night.jsonl").write_text(
+        "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in night), "utf-8"
+    )
+    (PICTURES / "status.json").write_text(json.dumps(status(space), ensure_ascii=False, indent=1) + "\n", "utf-8")
+
+
 if __name__ == "__main__":
+    for workspace in sys.argv[1:]:
+        record(Workspace(Path(workspace)))
     (DOCS / "cli.md").write_text(cli_md(), "utf-8")
     for name, drawn in (("night", board()), ("morning", summary())):
         (PICTURES / f"{name}.svg").write_text(picture(drawn, name), "utf-8")

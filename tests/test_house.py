@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,10 @@ ROOT = Path(__file__).parent.parent
 PORTIONS = ("engine", "kernels", "loop", "bench")
 ORDER = ("disk", "kernels", "engine", "sek", "loop", "bench", "cli")
 HEAVY = {"torch", "mlx", "mlx_lm", "vllm"}
-MODULES = sorted(path for portion in PORTIONS for path in (ROOT / portion / "nightschool").rglob("*.py"))
+SLOW = {"transformers", "outlines", "llguidance", "numpy", "rich", "huggingface_hub", "yaml", "jinja2"}
+FILES = [path for portion in PORTIONS for path in (ROOT / portion / "nightschool").rglob("*") if path.is_file()]
+MODULES = sorted(path for path in FILES if path.suffix == ".py")
+DATA = [path for path in FILES if "__pycache__" not in path.parts]
 
 
 def imports(path: Path) -> list[str]:
@@ -48,10 +52,27 @@ def test_modules_say_what_they_are_and_stay_small(path: Path) -> None:
     assert text.count("\n") <= 450
 
 
-def test_help_loads_no_model_library() -> None:
-    code = (
-        "import sys; from typer.testing import CliRunner; from nightschool.cli import app;"
-        "r = CliRunner().invoke(app, ['--help']); assert r.exit_code == 0, r.output;"
-        "bad = {'torch','transformers','mlx','vllm','outlines','llguidance','numpy'} & set(sys.modules); assert not bad, bad"
+@pytest.mark.parametrize("command", ["", "evolve", "eval", "status", "skills", "suite", "models", "doctor"])
+def test_help_loads_no_library_of_weight(command: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "nightschool.cli", *command.split(), "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert ran.stdout.startswith("Usage: nightschool")
+    loaded = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines() if line.startswith("import time:")}
+    assert not {name.partition(".")[0] for name in loaded} & (HEAVY | SLOW)
+    assert command or "pydantic" not in loaded  # Typer reads the types of a command's options with it
+    own = {name for name in loaded if name.startswith("nightschool.") and not name.startswith("nightschool.cli")}
+    assert own <= {"nightschool.disk", "nightschool.disk.errors"}
+
+
+def test_the_wheel_has_one_package_and_all_of_its_data(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        names = set(wheel.namelist())
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"nightschool"}
+    ours = {"/".join(path.parts[path.parts.index("nightschool") :]) for path in DATA}
+    assert ours | {"nightschool/engine/models.toml"} <= names

@@ -53,7 +53,7 @@ def board() -> Board:
 def test_the_board_tells_where_the_night_is(board: Board) -> None:
     text = "\n".join(drawn(board.render(), 80))
     assert "nightschool ws tiny" in text and "iteration 2 of 3" in text
-    assert "working on the train tasks" in text and re.search(r"4/16  \d+ tokens/s", text)
+    assert "working on train" in text and re.search(r"4/16  \d+ tokens/s", text)
     assert "0.250 → 0.750   ▃▇" in text
     assert "✓ kept: create house-style, val 0.750, above the best so far, 0.250" in text
     assert " left" in text
@@ -70,7 +70,7 @@ def test_a_resumed_night_counts_what_was_done_before() -> None:
     board = Board("ws", lambda: 0.0)
     board.begin(EVENTS)
     text = "\n".join(drawn(board.render(), 80))
-    assert "1m 50s, 3m 20s left" in text and "0.250 → 0.750" in text
+    assert "1m 50s, 3m left" in text and "0.250 → 0.750" in text
 
 
 def test_lines_tell_a_resumed_night_and_a_new_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,6 +131,8 @@ def test_the_summary_shows_what_was_kept_and_how_to_undo_it() -> None:
 def test_figures() -> None:
     assert figures.sparkline([0.0, 0.5, 1.0]) == "▁▅█"
     assert [figures.clock(n) for n in (9, 61, 3720)] == ["9s", "1m 01s", "1h 02m"]
+    assert [figures.chance(p) for p in (0.0335, 0.0002)] == ["0.034", "< 0.001"]
+    assert [figures.about(n) for n in (9, 61, 3720)] == ["9s", "1m", "1h 02m"]
 
 
 @pytest.mark.parametrize(("changes", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)], ids=["colour", "NO_COLOR"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -15,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from nightschool.engine.models import load_models
 from nightschool.loop import skills, wiki
 from nightschool.loop.journal import Journal
 from nightschool.loop.report import status
@@ -23,7 +21,6 @@ from nightschool.loop.suite import materialise
 from nightschool.loop.workspace import Workspace
 
 MODEL = "smollm2-135m"
-HOUSE = Path(__file__).parents[2]
 SIZES = {"train": 6, "val": 4, "test": 4}
 FLAGS = ["--model", MODEL, "--backend", "transformers", "--iterations", "1", "--min-reads", "1", "--set", "max_turns=2"]
 
@@ -32,13 +29,8 @@ pytestmark = pytest.mark.model
 
 def nightschool(*words: str) -> subprocess.Popen[str]:
     """The command line in a process of its own, so that it can be killed."""
-    portions = os.pathsep.join(str(HOUSE / name) for name in ("engine", "kernels", "loop", "bench"))
     return subprocess.Popen(
-        [sys.executable, "-m", "nightschool.cli", *words],
-        env={**os.environ, "PYTHONPATH": portions},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+        [sys.executable, "-m", "nightschool.cli", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
 
 
@@ -64,8 +56,6 @@ def stamps(space: Workspace) -> dict[Path, tuple[int, int]]:
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, dict[Path, tuple[int, int]]]:
     """A night that was killed among its train tasks, then at its gate, and then ran to its end; its first traces."""
-    if not load_models(None, HOUSE).get(MODEL).ready:
-        pytest.skip(f"{MODEL} is not on this machine: nightschool models pull {MODEL}")
     work = tmp_path_factory.mktemp("real")
     suite = materialise("style:3", work / "whole").folder
     for split, size in SIZES.items():

@@ -18,7 +18,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from nightschool.cli.figures import clock, sparkline
+from nightschool.cli.figures import about, clock, sparkline
 from nightschool.cli.view import STAGES, told, verdict
 
 SHOWN = 8
@@ -148,7 +148,7 @@ class Board:
     def _time(self) -> str:
         elapsed = clock(self.before + self._now() - self.begun)
         left = self._left()
-        return elapsed if left is None else f"{elapsed}, {clock(left)} left"
+        return elapsed if left is None else f"{elapsed}, {about(left)} left"
 
     def _left(self) -> float | None:
         """Seconds until the last iteration is settled, if they go on to take as long as those so far."""

@@ -20,6 +20,16 @@ def clock(seconds: float) -> str:
     return f"{whole // 60}m {whole % 60:02d}s" if whole >= 60 else f"{whole}s"
 
 
+def about(seconds: float) -> str:
+    """An estimate: `2h 05m`, `3m`, `40s`."""
+    return clock(seconds) if not 60 <= seconds < 3600 else f"{round(seconds / 60)}m"
+
+
 def score(value: float | None) -> str:
     """`0.375`, or `-` when nothing was scored."""
     return "-" if value is None else f"{value:.3f}"
+
+
+def chance(value: float) -> str:
+    """A p-value: `0.034`, or `< 0.001`."""
+    return f"{value:.3f}" if value >= 0.001 else "< 0.001"

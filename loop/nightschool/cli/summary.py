@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from nightschool.cli import output
-from nightschool.cli.figures import clock, score, sparkline
+from nightschool.cli.figures import chance, clock, score, sparkline
 from nightschool.cli.view import verdict, why
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _figures(record: Mapping[str, Any]) -> RenderableType:
     test = record["test"]
     if test is not None:
         low, high = test["ci95"]
-        told = f"gain {test['delta']:+.3f}, 95% interval {low:+.3f} to {high:+.3f}, p {test['p_value']:.3f}"
+        told = f"gain {test['delta']:+.3f}, 95% interval {low:+.3f} to {high:+.3f}, p {chance(test['p_value'])}"
         grid.add_row("test", _gain(test["first"], test["final"]), told)
     tokens, replies = record["tokens"], record["replies"]
     cached = f" ({tokens['cached'] / tokens['prompt']:.0%} from the cache)" if tokens["prompt"] else ""

@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from nightschool.loop.progress import Watcher
     from nightschool.loop.workspace import Workspace
 
+LONGEST = 100
+
 STAGES = {
-    "val": "trying the skills on val",
-    "train": "working on the train tasks",
-    "test": "the test split, once",
-    "study": "the maintainer studies the traces",
-    "propose": "the proposer reads and proposes",
-    "confirm": "confirming run of the candidate",
-    "standing": "confirming run of the standing skills",
+    "val": "trying val",
+    "train": "working on train",
+    "test": "the test, once",
+    "study": "studying the traces",
+    "propose": "proposing a change",
+    "confirm": "confirming on val",
+    "standing": "val without the change",
 }
 
 
@@ -92,6 +94,7 @@ def change(settled: Mapping[str, Any]) -> str:
 
 
 def why(settled: Mapping[str, Any]) -> str:
-    """The reason, without the score that stands before it."""
+    """The reason, without the score that stands before it; a model that gives one may go on and on."""
     score = settled["score"]
-    return str(settled["reason"]).removeprefix("" if score is None else f"val {score:.3f} is ")
+    reason = str(settled["reason"]).removeprefix("" if score is None else f"val {score:.3f} is ")
+    return reason if len(reason) <= LONGEST else f"{reason[: LONGEST - 1]}…"

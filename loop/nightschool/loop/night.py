@@ -12,7 +12,6 @@ from dataclasses import asdict
 from typing import Any
 
 from nightschool.disk import files
-from nightschool.engine.types import Message
 from nightschool.loop import plans, skills, stats, traces, wiki
 from nightschool.loop.crew import Crew
 from nightschool.loop.gate import Candidate, Decision, Gate, Outcome
@@ -20,7 +19,7 @@ from nightschool.loop.journal import Event, Journal, best_score
 from nightschool.loop.progress import Watcher
 from nightschool.loop.skills import SkillSet
 from nightschool.loop.strategies.base import Change, Proposal, State, Strategy, Study
-from nightschool.loop.student import system_prompt
+from nightschool.loop.student import answer_tokens, opening
 from nightschool.loop.suite import Suite, Task
 from nightschool.loop.traces import Split, Trace
 from nightschool.loop.work import Work, summary
@@ -251,11 +250,8 @@ class Night:
         )
 
     def _too_long(self, candidate: SkillSet) -> str | None:
-        meter = self.crew.meter("student")
-        system = Message("system", system_prompt(self.suite, candidate))
-        tasks = (*self.suite.train, *self.suite.val, *self.suite.test)
-        longest = max(meter.count((system, Message("user", task.prompt))) for task in tasks)
-        needed = longest + self.suite.max_tokens
+        meter, suite = self.crew.meter("student"), self.suite
+        needed = max(meter.count(opening(suite, candidate, task)) + answer_tokens(suite, task) for task in suite.tasks)
         if needed <= meter.context:
             return None
         return f"with it the skills and the longest task need {needed} tokens, and the context has {meter.context}"

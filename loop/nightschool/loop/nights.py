@@ -44,10 +44,12 @@ def suite_for(space: Workspace, config: Config) -> Suite:
 
 def resolve(space: Workspace, flags: Mapping[str, Any]) -> Config:
     """config.json with the flags of this call; a flag that conflicts with an unfinished night is refused by its name."""
-    standing = space.config()
+    standing, unfinished = space.config(), Journal(space.journal).unfinished
+    if not unfinished:
+        standing = standing.with_table(load_suite(space.suite).settings)
     wanted = standing.changed(**flags)
     differing = standing.conflicts(wanted)
-    if differing and Journal(space.journal).unfinished:
+    if differing and unfinished:
         raise Problem(
             f"the unfinished night runs with another {', '.join(differing)}",
             "leave the flag out to go on with it, or finish that night first",
@@ -107,7 +109,7 @@ def _begin(space: Workspace, suite: Suite, config: Config, journal: Journal, cre
                 "undo the change to go on with it, or remove journal.jsonl to begin anew",
             )
         AppendLog(space.raw / "resumes.jsonl").append(
-            {"schema": 1, "at": len(journal.events), "time": round(time.time(), 3)}
+            {"schema": 1, "k": started["k"], "at": len(journal.events), "time": round(time.time(), 3)}
         )
         watcher.note(f"resuming at iteration {max(event['k'] for event in journal.night())}")
         return

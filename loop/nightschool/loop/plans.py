@@ -63,10 +63,10 @@ def carry_out_study(space: Workspace, k: int, sha: str) -> None:
 
 
 def _merged(person: str, planned: str) -> str:
-    """The person's page, and below it the plan's lines that it lacks."""
+    """The person's page, and below it the plan's lines that it lacks; evidence comes again with the next citation."""
     have = set(person.split("\n"))
     extra = [line[2:] for line in difflib.ndiff(person.split("\n"), planned.split("\n")) if line.startswith("+ ")]
-    added = [line for line in extra if line not in have and line.startswith("- ")]
+    added = [line for line in extra if line not in have and line.startswith("- ") and not wiki.EVIDENCE.match(line)]
     return person if not added else person.rstrip() + "\n" + "\n".join(added) + "\n"
 
 

@@ -75,4 +75,4 @@ def _resumes(space: Workspace, start: Event | None) -> int:
     path = space.raw / "resumes.jsonl"
     if start is None or not path.is_file():
         return 0
-    return sum(record["at"] > start["n"] for _, record in jsonl.read(path))
+    return sum(record.get("k") == start["k"] for _, record in jsonl.read(path))

@@ -51,12 +51,23 @@ def system_prompt(suite: Suite, skills: SkillSet) -> str:
     return "\n\n".join(part for part in (suite.system.strip(), skills.prompt()) if part)
 
 
+def opening(suite: Suite, skills: SkillSet, task: Task) -> tuple[Message, Message]:
+    """What a student is asked first."""
+    how = "Reply with one JSON action: read, glob or grep to look, answer to end."
+    listed = "\n\nFiles:\n" + "\n".join(task.files) + f"\n\n{how}" if task.files else ""
+    return Message("system", system_prompt(suite, skills)), Message("user", task.prompt + listed)
+
+
+def answer_tokens(suite: Suite, task: Task) -> int:
+    """The most tokens of one reply."""
+    return max(TURN_TOKENS, suite.max_tokens) if task.files else suite.max_tokens
+
+
 def refuse_long(suite: Suite, skills: SkillSet, tasks: Sequence[Task], meter: Meter) -> None:
     """Refuse tasks that leave no room for an answer in the model's context, before anything is run."""
-    system = Message("system", system_prompt(suite, skills))
     for task in tasks:
-        needed = meter.count((system, Message("user", task.prompt)))
-        if needed + suite.max_tokens > meter.context:
+        needed, answer = meter.count(opening(suite, skills, task)), answer_tokens(suite, task)
+        if needed + answer > meter.context:
             parts = {
                 "the system prompt": suite.system.strip(),
                 "the skills": skills.prompt(),
@@ -64,7 +75,7 @@ def refuse_long(suite: Suite, skills: SkillSet, tasks: Sequence[Task], meter: Me
             }
             longest = max(parts, key=lambda name: meter.text(parts[name]))
             raise PromptTooLong(
-                f"the prompt of task {task.id} takes {needed} tokens and its answer {suite.max_tokens}, but the context"
+                f"the prompt of task {task.id} takes {needed} tokens and its answer {answer}, but the context"
                 f" holds {meter.context}; the longest part is {longest} with {meter.text(parts[longest])}",
                 "shorten that part, lower max_tokens in suite.toml, or raise the model's context in models.toml",
             )
@@ -86,10 +97,10 @@ def solve(seat: Seat, task: Task) -> Generator[Request | Job, Any, Trace]:
     """Work on one task until there is an answer, and grade it."""
     if task.files:
         return (yield from _with_tools(seat, task))
-    messages = (Message("system", system_prompt(seat.suite, seat.skills)), Message("user", task.prompt))
+    messages = opening(seat.suite, seat.skills, task)
     grammar = Grammar.from_schema(task.answer) if task.answer is not None else None
     completion: Completion = yield Request(
-        messages, grammar, sampling(seat, task, 0, seat.suite.max_tokens), seat.settings.think
+        messages, grammar, sampling(seat, task, 0, answer_tokens(seat.suite, task)), seat.settings.think
     )
     counts = _count(completion) if grammar else {}
     return _trace(seat, task, messages, (), completion.text.strip(), completion, asdict(completion.usage), counts)
@@ -98,14 +109,7 @@ def solve(seat: Seat, task: Task) -> Generator[Request | Job, Any, Trace]:
 def _with_tools(seat: Seat, task: Task) -> Generator[Request | Job, Any, Trace]:
     answer = to_term(task.answer) if task.answer is not None else t.text(ANSWER_CHARS)
     root = seat.suite.folder / "files"
-    listing = "\n".join(task.files)
-    messages = [
-        Message("system", system_prompt(seat.suite, seat.skills)),
-        Message(
-            "user",
-            f"{task.prompt}\n\nFiles:\n{listing}\n\nReply with one JSON action: read, glob or grep to look, answer to end.",
-        ),
-    ]
+    messages: list[Message] = [*opening(seat.suite, seat.skills, task)]
     steps: list[Step] = []
     usage: dict[str, int] = {}
     counts: dict[str, int] = {}
@@ -116,7 +120,7 @@ def _with_tools(seat: Seat, task: Task) -> Generator[Request | Job, Any, Trace]:
         completion: Completion = yield Request(
             tuple(messages),
             grammar,
-            sampling(seat, task, turn, max(TURN_TOKENS, seat.suite.max_tokens)),
+            sampling(seat, task, turn, answer_tokens(seat.suite, task)),
             seat.settings.think,
         )
         usage = add_counts(usage, asdict(completion.usage))

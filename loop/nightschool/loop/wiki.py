@@ -21,6 +21,7 @@ from nightschool.loop.traces import Trace
 
 CODE_SECTIONS = frozenset({"Evidence"})
 MAX_EVIDENCE = 12
+EVIDENCE = re.compile(r"^- (\S+) \(score .*$", re.MULTILINE)
 _INDEX_HEAD = "# Index of patterns\n\nRendered from patterns/; edit the pages, not this file.\n\n"
 
 
@@ -162,11 +163,9 @@ def _evidence(traces: Sequence[Trace]) -> str:
 
 def _blocks(section: str) -> dict[str, str]:
     """The blocks of an Evidence section by the ids of their traces, as they stand: the traces may be long gone."""
-    found = re.split(r"^- (\S+) \(score .*$", section, flags=re.MULTILINE)
-    heads = re.findall(r"^- \S+ \(score .*$", section, flags=re.MULTILINE)
-    return {
-        identity: head + rest.rstrip() for identity, head, rest in zip(found[1::2], heads, found[2::2], strict=True)
-    }
+    heads = [*EVIDENCE.finditer(section)]
+    ends = [*[head.start() for head in heads], len(section)][1:]
+    return {head[1]: section[head.start() : end].rstrip() for head, end in zip(heads, ends, strict=True)}
 
 
 def _lines(lines: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """The workspace: where everything of one job lies, and the night's resolved configuration.
 
-On disk as in docs/workspace.md; `config.json` (schema, suite, models, backend, seed, control, gate, iterations, settings,
-measured) marks the folder as a workspace. The module knows paths and configuration, not what the files mean.
+On disk as in docs/workspace.md; `config.json` (schema, suite, models, backend, seed, control, settings, table, measured)
+marks the folder as a workspace. The module knows paths and configuration, not what the files mean.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class Config:
     seed: int = 0
     control: str = "none"
     settings: EvolveSettings = field(default_factory=EvolveSettings)
+    table: Mapping[str, Any] = field(default_factory=dict)
+    """The suite's [evolve] table when these settings were settled."""
     measured: Mapping[str, Any] = field(default_factory=dict)
 
     def changed(self, **flags: Any) -> Config:
@@ -47,8 +49,15 @@ class Config:
             raise Problem(f"unknown control {config.control!r}", nearest(config.control, CONTROLS))
         return config
 
+    def with_table(self, table: Mapping[str, Any]) -> Config:
+        """The configuration after a person's edits of [evolve] in suite.toml: they win over older flags."""
+        edited = {key for key in {*self.table, *table} if self.table.get(key) != table.get(key)}
+        kept = {key: value for key, value in self.settings.model_dump().items() if key not in edited}
+        settings = EvolveSettings.parse({**kept, **{key: table[key] for key in edited & {*table}}}, "suite.toml")
+        return replace(self, table=dict(table), settings=settings)
+
     def conflicts(self, other: Config) -> list[str]:
-        """Names of the keys in which the two differ, `measured` aside."""
+        """Names of the keys in which the two differ, `table` and `measured` aside."""
         mine, theirs = _flat(self), _flat(other)
         return [key for key in mine if mine[key] != theirs.get(key)]
 
@@ -142,7 +151,8 @@ def create(root: Path, suite: str, config: Config) -> Workspace:
         space.skills.mkdir()
         (space.wiki / "patterns").mkdir(parents=True)
         own = config.settings.model_dump(exclude_unset=True)
-        space.save(replace(config, settings=EvolveSettings.parse({**made_suite.settings, **own}, "suite.toml")))
+        settings = EvolveSettings.parse({**made_suite.settings, **own}, "suite.toml")
+        space.save(replace(config, settings=settings, table=made_suite.settings))
     except BaseException:
         for path in (root if made else space.suite, space.skills, space.wiki):
             shutil.rmtree(path, ignore_errors=True)
@@ -176,5 +186,6 @@ def _record(config: Config) -> dict[str, Any]:
 
 def _flat(config: Config) -> dict[str, Any]:
     record = _record(config)
-    record.pop("measured")
+    for aside in ("table", "measured"):
+        record.pop(aside)
     return {**record.pop("settings"), **record}

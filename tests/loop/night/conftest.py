@@ -8,6 +8,7 @@ proposer reads as many traces as it must, then makes the next of `toy.proposals`
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -211,6 +212,12 @@ class Words:
     line = staticmethod(line)
     tasks = TASKS
     toml = TOML
+
+
+@pytest.fixture(autouse=True)
+def no_power_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here depends on fsync, and a busy disk is slow."""
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from nightschool.loop import skills, wiki
 
 
@@ -127,6 +129,22 @@ def test_reading_ends_at_the_turn_limit(toy: Any) -> None:
     assert len(toy.events("proposal")[0]["reads"]) == 3
 
 
+def test_other_reading_leaves_turns_for_the_traces(toy: Any) -> None:
+    known = ["impact/001", "traces/train-k0", "traces/train-k1", "traces/train-k2", "traces/train-k3"]
+
+    def curious(request: Any) -> str:
+        for path in known:
+            if path in request.grammar.lark:
+                return json.dumps({"thought": "", "action": "read_file", "path": path}, separators=(",", ":"))
+        return '{"thought":"","action":"finish","proposal":{"action":"no_action","reason":"at last"}}'
+
+    toy.propose = curious
+    toy.space.save(toy.space.config().changed(max_turns=2))
+    toy.night(min_reads=2, iterations=2)
+    assert [event["reason"] for event in toy.events("settled")] == ["at last", "at last"]
+    assert [len(event["reads"]) for event in toy.events("proposal")] == [2, 2]
+
+
 def test_an_equal_rejected_change_goes_back_with_the_reason(toy: Any, words: Any) -> None:
     toy.student = lambda request: "no idea"
     again = words.made("idle", "k0")
@@ -174,6 +192,26 @@ def _narrow(toy: Any, context: int) -> Any:
         return usual(alias)
 
     return opened
+
+
+@pytest.mark.parametrize("context", [1700, 2000, 2300, 2600])
+def test_a_retry_still_fits_where_the_context_was_read_full(toys: Any, words: Any, context: int) -> None:
+    tasks = [dict(line, prompt=f"{'long ' * 500} {line['prompt']}") for line in words.tasks["train"]]
+    toy = toys({**words.tasks, "train": tasks})
+    long = words.made("idle", "k0", instructions=["a b c d e f g h " * 7] * 2, when=["a b c d e f " * 9] * 2)
+
+    def full(request: Any) -> str:
+        unread = [task["id"] for task in tasks if f"traces/{task['id']}" in request.grammar.lark]
+        finish = {"action": "finish", "proposal": long}
+        action = {"action": "read_file", "path": f"traces/{unread[0]}"} if unread else finish
+        return json.dumps({"thought": "", **action}, separators=(",", ":"))
+
+    toy.propose = full
+    toy.student = lambda request: "no idea"
+    toy.context = context
+    toy.night(iterations=2, min_reads=4)
+    assert [event["action"] for event in toy.events("settled")] == ["create", "no_action"]
+    assert len(toy.events("proposal")[1]["reads"]) < 4, "the context was full"
 
 
 def test_a_change_that_breaks_the_rules_of_a_skill_goes_back(toy: Any, words: Any) -> None:

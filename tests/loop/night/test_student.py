@@ -124,6 +124,14 @@ def test_at_the_last_turn_only_an_answer_is_left(filed: Any) -> None:
     assert traces[0].answer == "tired"
 
 
+def test_a_task_whose_files_leave_no_room_is_refused_before_the_night(filed: Any) -> None:
+    from nightschool.disk.errors import Problem
+
+    filed.context = 300
+    with pytest.raises(Problem, match="val-k0"), filed.opened():
+        pass
+
+
 def test_a_slow_tool_holds_no_other_student_up(filed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     real = tools.run
     ended: list[str] = []

@@ -10,9 +10,12 @@ from typing import Any, TypeVar
 from nightschool.engine.grammar import Grammar
 from nightschool.engine.types import Completion, Message, Request, Sampling
 from nightschool.loop.journal import add_counts
+from nightschool.loop.meter import Meter
 
 T = TypeVar("T")
 ATTEMPTS = 3
+RETRY_TOKENS = 240
+"""What a retry adds to the prompt, at most: the refused reply, shortened, and the reason. Callers leave room for it."""
 
 
 class Unusable(Exception):
@@ -39,6 +42,7 @@ def ask(
     grammar: Grammar,
     sampling: Callable[[int], Sampling],
     use: Callable[[Any], T],
+    meter: Meter,
 ) -> Generator[Request, Completion, tuple[T, str] | None]:
     """Ask until `use` takes the parsed reply; (its result, the reply's text), or None after ATTEMPTS.
 
@@ -56,7 +60,7 @@ def ask(
             tally.replies["retried" if attempt + 1 < ATTEMPTS else "degraded"] += 1
             asked = (
                 *messages,
-                Message("assistant", completion.text),
-                Message("user", f"This reply could not be used: {reason}. Reply again."),
+                Message("assistant", meter.fit(completion.text, RETRY_TOKENS // 2)),
+                Message("user", meter.fit(f"This reply could not be used: {reason}. Reply again.", RETRY_TOKENS // 2)),
             )
     return None

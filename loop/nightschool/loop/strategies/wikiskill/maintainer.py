@@ -17,7 +17,7 @@ from nightschool.engine import terms as t
 from nightschool.engine.grammar import Grammar
 from nightschool.engine.types import Completion, Message, Request, Sampling
 from nightschool.loop import excerpts, seeds
-from nightschool.loop.strategies.asking import Tally, ask
+from nightschool.loop.strategies.asking import RETRY_TOKENS, Tally, ask
 from nightschool.loop.strategies.base import State, Study
 from nightschool.loop.traces import Trace
 from nightschool.loop.wiki import Page, Wiki, new_page, revise
@@ -117,7 +117,7 @@ def view_of(state: State, traces: Sequence[Trace], budget: int) -> View:
 def study(state: State, sampled: Sequence[Trace]) -> Generator[Request, Completion, Study]:
     """One call of the maintainer, and what follows from its reply."""
     system = resources("nightschool.loop.strategies.wikiskill").joinpath("prompts/maintainer.md").read_text("utf-8")
-    room = state.maintainer.context - REPLY_TOKENS - state.maintainer.text(system)
+    room = state.maintainer.context - REPLY_TOKENS - RETRY_TOKENS - state.maintainer.text(system)
     limit = min(state.settings.trace_chars, room * 2 // max(len(sampled), 1))
     shown = [state.maintainer.fit(excerpts.show(trace, limit), room // 2 // max(len(sampled), 1)) for trace in sampled]
     view = view_of(state, sampled, room // 3)
@@ -140,6 +140,7 @@ def study(state: State, sampled: Sequence[Trace]) -> Generator[Request, Completi
         grammar_for(view, first=not state.wiki.pages),
         sampling,
         lambda parsed: learn(state, view, parsed),
+        state.maintainer,
     )
     if reply is None:
         return Study(

@@ -15,7 +15,7 @@ from nightschool.engine import terms as t
 from nightschool.engine.grammar import Grammar
 from nightschool.engine.types import Completion, Message, Request, Sampling
 from nightschool.loop import excerpts, seeds, skills, wiki
-from nightschool.loop.strategies.asking import Tally, Unusable, ask
+from nightschool.loop.strategies.asking import RETRY_TOKENS, Tally, Unusable, ask
 from nightschool.loop.strategies.base import Proposal, State
 from nightschool.loop.strategies.wikiskill.proposal import Draft, draft_change, proposal_term
 from nightschool.loop.traces import Trace
@@ -90,19 +90,21 @@ def propose(state: State, traces: Sequence[Trace]) -> Generator[Request, Complet
     """Read, then finish with one change; a change that cannot be used goes back with the reason, bounded times."""
     meter, settings, tally = state.proposer, state.settings, Tally()
     system = resources("nightschool.loop.strategies.wikiskill").joinpath("prompts/proposer.md").read_text("utf-8")
-    room = meter.context - REPLY_TOKENS - TURN_TOKENS - meter.text(system)
+    room = meter.context - REPLY_TOKENS - RETRY_TOKENS - TURN_TOKENS - meter.text(system)
     first, omitted = opening(state, traces, room)
     messages = [Message("system", system.strip()), Message("user", first + "\n\nReply with one JSON action.")]
     books = library(state, traces, settings.trace_chars)
     term = proposal_term(state, traces)
     minimum = min(settings.min_reads, len(books.traces))
     reads: list[str] = []
-    for turn in range(settings.max_turns + 1):
-        enough = sum(path in books.traces for path in reads) >= minimum
-        full = meter.count(messages) + OBSERVATION_TOKENS + TURN_TOKENS + REPLY_TOKENS > meter.context
-        last = turn >= settings.max_turns or full
-        offered = [] if last and (enough or full) else books.unread(reads)
-        if last and not enough:
+    turns = max(settings.max_turns, minimum)
+    for turn in range(turns + 1):
+        due = minimum - sum(path in books.traces for path in reads)
+        enough = due <= 0
+        ahead = OBSERVATION_TOKENS + TURN_TOKENS + REPLY_TOKENS + RETRY_TOKENS
+        full = meter.count(messages) + ahead > meter.context
+        offered = [] if full or (enough and turn >= turns) else books.unread(reads)
+        if not enough and turns - turn <= due:  # every turn that is left is needed for a trace
             offered = [path for path in offered if path in books.traces]
         grammar = turn_grammar(offered, term if enough or not offered else None)
 
@@ -113,7 +115,7 @@ def propose(state: State, traces: Sequence[Trace]) -> Generator[Request, Complet
                 seed=seeds.derive(state.seed, "train", state.k, "proposer", "", turn, attempt),
             )
 
-        reply = yield from ask(tally, messages, grammar, sampling, lambda parsed: act(state, traces, parsed))
+        reply = yield from ask(tally, messages, grammar, sampling, lambda parsed: act(state, traces, parsed), meter)
         if reply is None:
             break
         step, text = reply
