@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 .PHONY: demo test fast lint wheel docs clean
 
 demo: $(STAMP) model  ## a night on real tasks with a real model, offline
-	rm -rf demo
+	@test ! -e demo || { echo "demo/ exists: remove it, or go on with $(BIN)/nightschool evolve demo"; exit 2; }
 	$(BIN)/nightschool new demo --suite style:7
 	$(BIN)/nightschool evolve demo --iterations 4
 
@@ -35,6 +35,7 @@ model: $(STAMP)
 	$(BIN)/nightschool models pull smollm2-135m
 
 $(STAMP): pyproject.toml
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "Python 3.11 or newer is needed: make PYTHON=python3.11"; exit 2; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[cpu,dev]"

@@ -8,7 +8,7 @@ wanted back. When to swap is left to others.
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from nightschool.disk.errors import Problem
@@ -48,11 +48,11 @@ def replace_tree(new: Path, old: Path) -> None:
         _discard(_aside(old))
 
 
-def sweep(folder: Path) -> list[Path]:
+def sweep(folder: Path, only: Collection[str] | None = None) -> list[Path]:
     """Put right what killed processes left below `folder`; returns what was removed or restored.
 
     A temporary file of a living process stays. Nobody else may be in `replace_tree` there. Hidden folders are
-    not entered.
+    not entered; `only` names those directly in `folder` that are (`None`: all).
     """
     swept: list[Path] = []
     with explained(folder):
@@ -60,7 +60,8 @@ def sweep(folder: Path) -> list[Path]:
             here = Path(root)
             swept += [here / name for name in files if sweep_file(here / name)]
             swept += [here / name for name in folders if _sweep_tree(here / name)]
-            folders[:] = [entry.name for entry in os.scandir(here) if _is_entered(entry)]
+            entered = [entry.name for entry in os.scandir(here) if _is_entered(entry)]
+            folders[:] = [name for name in entered if only is None or here != folder or name in only]
     return swept
 
 

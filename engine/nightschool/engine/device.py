@@ -74,6 +74,12 @@ def this_device() -> Device:
     return Device(platform.system(), platform.machine(), cores, total, free, accelerator, power)
 
 
+def fits_beside(one_gb: float, other_gb: float) -> bool:
+    """Whether two models and a batch for each fit into this machine's memory together; not when it cannot be told."""
+    room = this_device().for_models()
+    return room is not None and (one_gb + other_gb) * GB * OVERHEAD <= room
+
+
 def fits(weights_gb: float | None, device: Device) -> bool | None:
     """Whether a model of these weights runs well on the device; `None`: it cannot be told."""
     room = device.for_models()

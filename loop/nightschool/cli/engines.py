@@ -12,7 +12,7 @@ from nightschool.cli.options import ROLES
 if TYPE_CHECKING:
     from nightschool.engine.engine import Engine
     from nightschool.engine.models import Models
-    from nightschool.loop.workspace import Config
+    from nightschool.loop.workspace import Config, Workspace
 
 
 def load_models(file: Path | None) -> Models:
@@ -37,11 +37,17 @@ def roles(models: Models, config: Config) -> dict[str, str]:
 
 
 def opener(
-    models: Models, config: Config, *, width: int | None = None, say: Callable[[str], None] = output.say
+    models: Models,
+    config: Config,
+    space: Workspace,
+    *,
+    width: int | None = None,
+    say: Callable[[str], None] = output.say,
 ) -> Callable[[str], Engine]:
     """Loads an alias on the backend that fits this machine; seals the process before any model library is imported."""
     from nightschool.engine import offline, select
     from nightschool.loop.crew import UNIFORM
+    from nightschool.loop.measured import settled
 
     offline.seal(models.hosts())
 
@@ -53,6 +59,21 @@ def opener(
             return uniform(select.resolve(models, student, config.backend)[0])
         spec, choice = select.resolve(models, alias, config.backend)
         say(f"loading {alias} with {choice.name}: {choice.reason}")
-        return select.open_engine(spec, backend=choice.name, width=width)
+        return select.open_engine(settled(space, spec, select.measure_dtype), backend=choice.name, width=width)
 
     return load
+
+
+def together(models: Models, config: Config) -> Callable[[str, str], bool]:
+    """Whether the models of two aliases fit into this machine's memory side by side; not when it cannot be told."""
+    from nightschool.engine import device, select
+    from nightschool.loop.crew import UNIFORM
+
+    def fit(one: str, other: str) -> bool:
+        if UNIFORM in (one, other):
+            return True
+        sizes = [select.resolve(models, alias, config.backend)[0].weights_gb for alias in (one, other)]
+        known = [size for size in sizes if size is not None]
+        return len(known) == 2 and device.fits_beside(*known)
+
+    return fit

@@ -31,7 +31,7 @@ def evaluate(
 ) -> None:
     """Score one split with the accepted skills, others, or none.
 
-    Nothing is written.
+    It is no night: neither the journal nor skills/ change.
     """
     from nightschool.cli import engines
     from nightschool.disk.errors import Problem, nearest
@@ -46,7 +46,7 @@ def evaluate(
     config = space.config().changed(models=every_role(model), backend=backend)
     models = engines.load_models(models_file)
     student = engines.roles(models, config)["student"]
-    engine = engines.opener(models, config)(student)
+    engine = engines.opener(models, config, space)(student)
     try:
         with output.telling() as show:
 

@@ -77,8 +77,12 @@ def evolve(
     roles = engines.roles(models, config)
     try:
         with view.watch(space) as watcher:
-            opener = engines.opener(models, config, width=width, say=watcher.note)
-            with open_night(space, config, roles, opener, watcher) as night, _interruptible(night.crew, watcher.note):
+            opener = engines.opener(models, config, space, width=width, say=watcher.note)
+            beside = engines.together(models, config)
+            with (
+                open_night(space, config, roles, opener, watcher, together=beside) as night,
+                _interruptible(night.crew, watcher.note),
+            ):
                 run(night)
     except (Interrupted, KeyboardInterrupt):
         output.say(f"stopped; go on with: nightschool evolve {folder}")

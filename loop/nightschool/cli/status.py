@@ -45,16 +45,9 @@ def status(
 
 def running(space: Workspace) -> bool:
     """Whether a night holds the workspace's lock now."""
-    from nightschool.disk.errors import Problem
-    from nightschool.disk.locks import Lock
+    from nightschool.disk.locks import held
 
-    if not space.lock.is_file():
-        return False
-    try:
-        with Lock(space.lock):
-            return False
-    except Problem:
-        return True
+    return held(space.lock)
 
 
 def _live(space: Workspace) -> None:

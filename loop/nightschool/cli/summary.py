@@ -32,9 +32,8 @@ def summarised(root: str, record: Mapping[str, Any], *, running: bool = False) -
         parts += [Text(), _iterations(record), Text(), _figures(record)]
     if record["state"] == "unfinished":
         parts += [Text(), Text("running" if running else f"stopped; go on with: nightschool evolve {root}")]
-    for name in kept(record):
-        parts.append(Text(f'\nundo  nightschool skills revoke {name} {root} --reason "..."', style="dim"))
-    return Group(*parts)
+    undo = [Text(f'undo  nightschool skills revoke {name} {root} --reason "..."', style="dim") for name in kept(record)]
+    return Group(*parts, *([Text()] if undo else []), *undo)
 
 
 def kept(record: Mapping[str, Any]) -> list[str]:

@@ -18,15 +18,16 @@ def evolve(night: Night) -> None:
         if best >= 1.0:
             break
         state = night.state(k)
-        traces = night.rollout(k, "train", night.strategy.batch(state), night.strategy.parent(state))
+        parent = night.strategy.parent(state)
+        traces = night.rollout(k, "train", night.strategy.batch(state), parent)
         night.study(k, traces)
         proposal = night.propose(k, traces)
         outcome = Outcome(k, "no_action", None, None, False, proposal.reason)
         if proposal.change is not None:
-            outcome = night.try_out(k, proposal.change, best)
+            outcome = night.try_out(k, proposal.change, parent, best)
+        night.strategy.remember(state, outcome)
         night.settle(outcome, proposal, best)
         if outcome.accepted and outcome.score is not None:
             best = outcome.score
-        night.strategy.remember(state, outcome)
     night.test()
     night.end("val is perfect" if best >= 1.0 else "all iterations are done")

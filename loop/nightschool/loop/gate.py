@@ -1,7 +1,7 @@
 """The gate: whether a candidate skill set replaces the one that stands. Plain arithmetic, no model.
 
 Policies: `strict` (better than the best so far), `tie` (not worse), `confirm` (strictly better, and again in a second run
-at temperature above 0 against the standing skills run the same way). The best score is never eased: it only rises.
+at temperature above 0 against the standing skills run the same way). No policy eases the bar that it is given.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from nightschool.disk import files
+from nightschool.disk.errors import Problem
 from nightschool.loop import plans, skills, stats, traces, wiki
 from nightschool.loop.crew import Crew
 from nightschool.loop.gate import Candidate, Decision, Gate, Outcome
@@ -95,7 +96,7 @@ class Night:
             model=self.crew.model("student").alias,
             maintainer=self.crew.meter("maintainer"),
             proposer=self.crew.meter("proposer"),
-            trace=lambda identity: traces.read_train(self.space.raw, identity),
+            trace=self._train_trace,
             too_long=self._too_long,
         )
 
@@ -152,11 +153,10 @@ class Night:
             )
         return plans.read_proposal(self.space, k, event["plan"])
 
-    def try_out(self, k: int, change: Change, best: float) -> Outcome:
+    def try_out(self, k: int, change: Change, parent: SkillSet, best: float) -> Outcome:
         """Val with the candidate, and the gate's verdict; an accept is journaled before skills/ is touched."""
         event = self.journal.find("gate", k)
         if event is None:
-            parent = skills.load(self.space.skills)
             candidate = parent.put(change.skill)
             plans.write_candidate(self.space, change.skill)
             ran = self.rollout(k, "val", self.suite.val, candidate)
@@ -195,7 +195,7 @@ class Night:
         """The test split, once, with the first and the final skills."""
         if self.journal.find("result", self.first) is not None:
             return
-        first, final = skills.load(self.space.iteration(self.first) / "skills"), skills.load(self.space.skills)
+        first, final = self._first_skills(), skills.load(self.space.skills)
         last = max(event["k"] for event in self.journal.night())
         before = self.rollout(self.first, "test", self.suite.test, first)
         after = before if first.sha == final.sha else self.rollout(last, "test", self.suite.test, final)
@@ -220,6 +220,21 @@ class Night:
         )
 
     # How stages are carried out.
+
+    def _train_trace(self, identity: str) -> Trace | None:
+        """An older train trace, unless its task has left the train split since."""
+        known = {task.id for task in self.suite.train}
+        return traces.read_train(self.space.raw, identity) if identity.rsplit("/", 1)[-1] in known else None
+
+    def _first_skills(self) -> SkillSet:
+        """The skills with which the night began, as they were kept beside its traces."""
+        folder = self.space.iteration(self.first) / "skills"
+        first, baseline = skills.load(folder), self.journal.find("baseline", self.first)
+        if baseline is None or first.sha != baseline["skills"]:
+            raise Problem(
+                f"{folder} no longer holds the skills that this night began with", "restore it from a backup, or git"
+            )
+        return first
 
     def _decide(self, k: int, parent: SkillSet, candidate: SkillSet, score: float, best: float) -> Decision:
         verdict = Candidate(score, best)

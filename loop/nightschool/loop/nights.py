@@ -16,6 +16,7 @@ from nightschool.disk.locks import Lock
 from nightschool.engine.engine import Engine
 from nightschool.engine.models import ModelSpec
 from nightschool.loop import skills, wiki
+from nightschool.loop.answers import normalise
 from nightschool.loop.crew import Crew
 from nightschool.loop.gate import make_gate
 from nightschool.loop.journal import Event, Journal, best_score
@@ -28,7 +29,9 @@ from nightschool.loop.student import refuse_long
 from nightschool.loop.suite import Suite, load_suite, shuffled
 from nightschool.loop.workspace import Config, Workspace
 
-SWEPT = ("suite", "skills", "candidate", "wiki", "raw", "memory", ".")
+SWEPT = ("suite", "skills", "candidate", "wiki", "raw", "memory")
+SHORTEST_QUESTION = 8
+"""Characters of a question that is too long to stand in another text by chance."""
 
 
 def strategy_for(control: str) -> Strategy:
@@ -45,8 +48,8 @@ def suite_for(space: Workspace, config: Config) -> Suite:
 def resolve(space: Workspace, flags: Mapping[str, Any]) -> Config:
     """config.json with the flags of this call; a flag that conflicts with an unfinished night is refused by its name."""
     standing, unfinished = space.config(), Journal(space.journal).unfinished
-    if not unfinished:
-        standing = standing.with_table(load_suite(space.suite).settings)
+    if not unfinished:  # a control is asked for anew each night; settings stay
+        standing = replace(standing.with_table(load_suite(space.suite).settings), control="none")
     wanted = standing.changed(**flags)
     differing = standing.conflicts(wanted)
     if differing and unfinished:
@@ -83,8 +86,7 @@ def open_night(
 ) -> Iterator[Night]:
     """Take the workspace's lock, sweep what a killed night left, and take up or begin a night."""
     with Lock(space.lock):
-        for folder in SWEPT:
-            files.sweep(space.root / folder)
+        files.sweep(space.root, only=SWEPT)
         suite, journal = suite_for(space, config), Journal(space.journal)
         gate = make_gate(config.settings.gate, student_temperature=config.settings.student_temperature)
         crew = Crew(roles, opener, together=together)
@@ -113,6 +115,8 @@ def _begin(space: Workspace, suite: Suite, config: Config, journal: Journal, cre
         )
         watcher.note(f"resuming at iteration {max(event['k'] for event in journal.night())}")
         return
+    _refuse_mixed_controls(config.control, journal)
+    _refuse_leaks(space, suite)
     refuse_long(suite, skills.load(space.skills), suite.tasks, crew.meter("student"))
     space.save(replace(config, measured=space.config().measured))
     first = _next_iteration(space, journal)
@@ -124,8 +128,34 @@ def _begin(space: Workspace, suite: Suite, config: Config, journal: Journal, cre
         iterations=config.settings.iterations,
         roles=dict(crew.roles),
         control=config.control,
+        gate=config.settings.gate,
         carried=_carried(space, journal, marks),
     )
+
+
+def _refuse_mixed_controls(control: str, journal: Journal) -> None:
+    """What a control writes into the wiki is never taken back, so it has a workspace of its own (nowiki writes no page)."""
+    others = sorted({str(event["control"]) for event in journal.events if event["event"] == "night"} - {control})
+    if others and not {control, *others} <= {"none", "nowiki"}:
+        raise Problem(
+            f"a night with control {control} would mix its knowledge with that of control {others[0]}",
+            "make a workspace for it: nightschool new DIR --suite ...",
+        )
+
+
+def _refuse_leaks(space: Workspace, suite: Suite) -> None:
+    """A val or test question that skills or pages already tell of (a task that was moved from train) measures nothing."""
+    known = [*space.skills.glob("*/SKILL.md"), *(space.wiki / "patterns").glob("*.md")]
+    texts = {path: normalise(files.read_text(path)) for path in known}
+    for split in ("val", "test"):
+        for task in suite.split(split):
+            question = normalise(task.prompt)
+            found = next((path for path, text in texts.items() if question in text), None)
+            if found is not None and len(question) >= SHORTEST_QUESTION:
+                raise Problem(
+                    f"{found} tells of the {split} task {task.id!r}, which must stay unseen",
+                    "move the task back to train, or remove it from that file",
+                )
 
 
 def _carried(space: Workspace, journal: Journal, marks: Mapping[str, Any]) -> float | None:

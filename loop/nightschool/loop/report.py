@@ -1,4 +1,4 @@
-"""What a night came to, read from the journal alone: the status that people and scripts see.
+"""What a night came to: the status that people and scripts see. All of it but the suite's name is the journal's.
 
 Keys of the status are stable (docs/workspace.md); what is unknown is null.
 """
@@ -30,12 +30,12 @@ def status(space: Workspace) -> dict[str, Any]:
         "state": "new" if start is None else "finished" if end else "unfinished",
         "ended": end["reason"] if end else None,
         "suite": config.suite,
-        "control": config.control,
-        "seed": config.seed,
-        "gate": config.settings.gate,
+        "control": start["control"] if start else config.control,
+        "seed": start["identity"]["seed"] if start else config.seed,
+        "gate": start["gate"] if start else config.settings.gate,
         "model": start["roles"]["student"] if start else config.models.get("student"),
         "roles": start["roles"] if start else dict(config.models),
-        "backend": config.backend,
+        "backend": start["identity"]["backend"] if start else config.backend,
         "baseline": baseline["score"] if baseline else None,
         "best": best_score(night),
         "iterations": [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from nightschool.disk import patches
+from nightschool.disk import files, patches
 from nightschool.disk.errors import Problem
 from nightschool.disk.locks import Lock
 from nightschool.loop import skills, wiki
@@ -18,9 +18,8 @@ def revoke(space: Workspace, name: str, reason: str) -> None:
         if not skills.NAME.fullmatch(name):
             raise Problem(f"{name!r} is no name of a skill", "`nightschool skills list` shows them")
         skill = skills.read(space.skills / name)
-        last = Journal(space.journal).last_iteration()
-        number = sum(f"| revoked | {name}" in heading for heading, _ in wiki.entries(_text(space))) + 1
-        heading = f"iteration {max(last, 0)} | revoked | {name}" + (f" | {number}" if number > 1 else "")
+        last = max(Journal(space.journal).last_iteration(), 0)
+        heading = f"iteration {last} | revoked | {name} | {files.sha256_text(skill.skill_md)[:8]}"
         texts = {"SKILL.md": skill.skill_md, "PURPOSE.md": skill.purpose_md}
         kept = "\n\n".join(f"{name} in full:\n\n{patches.quote(text)}" for name, text in texts.items())
         body = f"- Reason: {' '.join(reason.split())}\n\n{kept}"
@@ -28,8 +27,3 @@ def revoke(space: Workspace, name: str, reason: str) -> None:
         trash = space.skills / f".{name}.trash.tmp"  # if a kill leaves it, the next night sweeps it away
         (space.skills / name).rename(trash)
         shutil.rmtree(trash)
-
-
-def _text(space: Workspace) -> str:
-    path = space.wiki / "skill-impact.md"
-    return path.read_text("utf-8") if path.is_file() else ""

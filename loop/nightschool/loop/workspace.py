@@ -165,9 +165,20 @@ def find(start: Path) -> Workspace:
     if not start.is_dir():
         raise Problem(f"there is no folder {start}", MAKE_ONE)
     for folder in (start, *start.resolve().parents):
-        if (folder / "config.json").is_file():
+        if _is_workspace(folder / "config.json"):
             return Workspace(folder)
     raise Problem(f"{start} is not a workspace, nor is any parent", MAKE_ONE)
+
+
+def _is_workspace(path: Path) -> bool:
+    """Whether this config.json is ours; other programs write files of that name too."""
+    if not path.is_file():
+        return False
+    try:
+        record = json.loads(path.read_bytes())
+    except ValueError:
+        return (path.parent / "journal.jsonl").is_file() or (path.parent / "suite").is_dir()
+    return isinstance(record, dict) and "schema" in record and ("settings" in record or "suite" in record)
 
 
 def _json(path: Path) -> dict[str, Any]:

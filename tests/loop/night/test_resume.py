@@ -179,6 +179,23 @@ def test_two_nights_at_once_are_refused_with_the_holders_name(toy: Any) -> None:
     assert toy.events("end")
 
 
+def test_what_a_killed_night_left_is_swept_and_nothing_else(toy: Any) -> None:
+    left = [".0123456789abcdef.tmp", "raw/.0123456789abcdef.tmp", "wiki/patterns/.0123456789abcdef.tmp"]
+    foreign = "node_modules/.0123456789abcdef.tmp"
+    for path in [*left, foreign]:
+        toy.write(path, "half")
+    toy.night()
+    assert [path for path in [*left, foreign] if (toy.space.root / path).exists()] == [foreign]
+
+
+def test_skills_that_were_put_aside_come_back(toy: Any, words: Any) -> None:
+    toy.write("skills/mine/SKILL.md", words.by_hand("mine", "k0"))
+    toy.space.skills.rename(toy.space.root / ".skills.aside.tmp")
+    toy.night()
+    assert toy.skills() == ["mine"]
+    assert toy.events("baseline")[0]["score"] == 0.25
+
+
 def test_the_lock_is_given_back_after_an_error(toy: Any) -> None:
     toy.student = lambda request: 1 / 0
     with pytest.raises(ZeroDivisionError):

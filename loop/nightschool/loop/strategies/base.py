@@ -98,4 +98,4 @@ class Strategy(Protocol):
         """Knowledge becomes one candidate (the proposer)."""
 
     def remember(self, state: State, outcome: Outcome) -> None:
-        """Whatever came of it."""
+        """Whatever came of it; told again when the night was killed before the outcome was settled."""
