@@ -133,7 +133,7 @@ CASES: list[tuple[str, Prepare, str, str, str]] = [
     ("no skills folder", nothing, "eval ws --skills suite", "suite is not a folder of skills", "NAME/SKILL.md"),
     ("no folder", nothing, "status nowhere", "there is no folder nowhere", "nightschool new DIR"),
     ("no workspace", nothing, "status suite", "suite is not a workspace", "nightschool new DIR"),
-    ("another's config.json", nothing, "status model", "config.json is not a workspace's", "nightschool new DIR"),
+    ("another's config.json", nothing, "status model", "model is not a workspace", "nightschool new DIR"),
     ("a trace", writes("ws/raw/iter-000/val/val-0.json", "{}"), "trace iter-000/val/val-1 ws", "no trace", "val-0'?"),
     ("a damaged trace", writes("ws/raw/iter-000/val/a.json", "{}"), "trace iter-000/val/a ws", "damaged", "delete"),
     ("a skill", skill, "skills show breif ws", "no skill is called 'breif'", "did you mean 'brief'?"),
@@ -198,6 +198,9 @@ def test_a_model_without_weights_or_template(place: Path, run: Run, tokenizer_fi
     night = f"{EVOLVE} --backend transformers"
     refused(place, run, night, "tiny: there are no weights (*.safetensors) in", "add them to the folder")
     (place / "model" / "model.safetensors").write_bytes(b"never read")
+    refused(place, run, night, "tiny cannot be loaded: Unrecognized model", "nightschool models check tiny")
+    config = {"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2}
+    (place / "model" / "config.json").write_text(json.dumps(config))
     refused(place, run, night, "there is no", "give a folder that has it")
     tokenizer_file.rename(place / "model" / "tokenizer.json")
     refused(place, run, night, "tiny has no chat template of its own", 'template = "plain"')
@@ -226,6 +229,7 @@ def test_a_backend_that_is_not_installed(
     place: Path, run: Run, monkeypatch: pytest.MonkeyPatch, backend: str, extra: str
 ) -> None:
     lacking = {"torch", "mlx", "mlx_lm", "vllm"}
+    monkeypatch.setattr(select, "written", lambda name: True)  # on machines that another backend is for
     monkeypatch.setattr(select, "find_spec", lambda name: None if name in lacking else find_spec(name))
     refused(place, run, f"{EVOLVE} --backend {backend}", "is not installed", f'pip install "nightschool[{extra}]"')
 

@@ -185,7 +185,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             return [SimpleNamespace(file_size=10)]
         asked.update(wanted, repository=repository)
         cache = Path(wanted["local_dir"]) / ".cache" / "huggingface"
-        cache.mkdir(parents=True)
+        cache.mkdir(parents=True, exist_ok=True)
         for name in asked["files"]:
             (Path(wanted["local_dir"]) / name).write_text(name)
         return wanted["local_dir"]
@@ -212,6 +212,34 @@ def test_the_hub_is_asked_for_one_commit_and_no_code(hub: dict[str, Any]) -> Non
         "model.safetensors",
         "tokenizer.json",
     ]
+
+
+def test_a_pull_goes_on_only_with_the_commit_that_it_began_with(hub: dict[str, Any]) -> None:
+    """A branch that moves between two tries must not give a model of two commits."""
+    spec = ModelSpec("h", "hf:org/model@main")
+    partial = spec.folder.with_name(f"{spec.folder.name}.partial")
+    for commit, kept in ((None, False), ("older", False), ("commit-of-main", True)):
+        partial.mkdir(parents=True)
+        (partial / "left.safetensors").write_text("of the first try")
+        (partial / ".cache").mkdir()
+        (partial / "manifest.json").write_text("of a pull that was killed at its very end")
+        if commit:
+            (partial / ".commit").write_text(commit)
+        folder = pull(spec)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        assert manifest["commit"] == "commit-of-main" and "manifest.json" not in manifest["files"]
+        assert ("left.safetensors" in manifest["files"]) == (folder / "left.safetensors").exists() == kept
+        assert not (folder / ".commit").exists() and not partial.exists() and verify(spec) == []
+        shutil.rmtree(folder)
+
+
+def test_the_commit_is_known_before_the_first_byte_and_kept_until_the_end(hub: dict[str, Any]) -> None:
+    spec = ModelSpec("h", "hf:org/model@main")
+    hub["files"] = ("config.json",)
+    with pytest.raises(Problem, match="cannot be loaded"):
+        pull(spec)
+    partial = spec.folder.with_name(f"{spec.folder.name}.partial")
+    assert (partial / ".commit").read_text() == "commit-of-main" and (partial / "config.json").exists()
 
 
 def test_a_repository_without_weights_is_no_model(hub: dict[str, Any]) -> None:

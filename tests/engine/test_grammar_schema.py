@@ -75,6 +75,40 @@ def test_what_no_grammar_can_keep_names_its_place(source: dict[str, Any], what: 
         Grammar.from_schema(source)
 
 
+JUNK = ["x", -1, None, 1.5, True, float("nan"), float("inf"), {}, {"a": 1}, [], [1], [[]], {1}, object(), "\ud800"]
+WHOLE: list[dict[str, Any]] = [
+    {"type": "string", "minLength": 0, "maxLength": 3},
+    {"type": "string", "pattern": "^a$", "maxLength": 3},
+    {"type": "string", "format": "date"},
+    {"type": "integer", "minimum": 0, "maximum": 3, "exclusiveMinimum": -1, "exclusiveMaximum": 4},
+    {"type": "number", "minimum": 0, "maximum": 3},
+    {"type": "array", "items": {"type": "null"}, "minItems": 0, "maxItems": 2},
+    {"type": "array", "prefixItems": [{"type": "null"}], "items": False},
+    {"type": "object", "properties": {"b": {"type": "null"}}, "required": ["b"], "additionalProperties": False},
+    *({keyword: [{"type": "null"}]} for keyword in ("anyOf", "oneOf", "allOf")),
+    {"$ref": "#/$defs/t", "$defs": {"t": {"type": "null"}}},
+    {"enum": ["a"]},
+    {"const": "a"},
+]
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=repr)
+@pytest.mark.parametrize(("whole", "keyword"), [(whole, keyword) for whole in WHOLE for keyword in whole])
+def test_a_value_that_means_nothing_names_its_place(whole: dict[str, Any], keyword: str, junk: Any) -> None:
+    """Every keyword with every kind of value: a grammar, or a Problem with the path; never an error of Python's own."""
+    try:
+        Grammar.from_schema({**bounded(type="null"), "properties": {"a": {**whole, keyword: junk}}})
+    except Problem as problem:
+        assert "#/properties/a" in problem.what and "\n" not in problem.what + problem.advice
+    except ValueError as error:
+        assert "nothing satisfies this grammar" in str(error)
+
+
+def test_a_length_that_is_no_number() -> None:
+    with pytest.raises(Problem, match="#: maxLength must be a whole number, 0 or more, not 'x'"):
+        Grammar.from_schema({"type": "string", "maxLength": "x"})
+
+
 class Point(BaseModel):
     label: str = Field(max_length=4)
     kind: Literal["here", "there"]

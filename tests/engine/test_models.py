@@ -1,5 +1,6 @@
 """models.toml: strict reading, look-up, overrides and roles, through `load_models`."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from nightschool.disk.errors import Problem
 from nightschool.engine.models import load_models, scripted_spec, shipped
+from nightschool.engine.models_toml import EntryTable, SamplingTable, ThinkingTable
 
 ENTRY = '[models.mine]\nsource = "path:weights"\ncontext = 4096\n'
 
@@ -40,6 +42,14 @@ def test_the_shipped_file_resolves_on_every_backend(places: Path) -> None:
     assert models.get("qwen35-4b", "mlx").source == "hf:mlx-community/Qwen3.5-4B-4bit@main"
     assert models.get("qwen35-4b", "vllm").source == "hf:Qwen/Qwen3.5-4B@main"
     assert models.get("smollm2-135m").sha256 and models.roles.student == "smollm2-135m"
+
+
+def test_the_shipped_file_explains_every_key_and_no_other(places: Path) -> None:
+    text = shipped().read_text("utf-8")
+    for table in (EntryTable, ThinkingTable, SamplingTable):
+        assert all(re.search(rf"^#.*\b{key}\b", text, re.MULTILINE) for key in table.model_fields)
+    told = re.search(r"^#   sampling (.*\n(?:#     .*\n)*)", text, re.MULTILINE)
+    assert told and set(re.findall(r"\w+_\w+", told[1])) == set(SamplingTable.model_fields)
 
 
 def test_the_nearest_file_gives_the_whole_entry(places: Path) -> None:
@@ -114,6 +124,10 @@ def test_a_server_is_always_ready_and_names_its_host(places: Path) -> None:
             ENTRY + "[models.mine.mlx]\nsampling = { topp = 1.0 }\n",
             "'models.mine.mlx.sampling.topp'",
             "'top_p'",
+        ),
+        *(
+            (ENTRY + f"sampling = {{ {key} = 1 }}\n", f"m.toml:4: unknown key 'models.mine.sampling.{key}'", "")
+            for key in ("temperature", "max_tokens")
         ),
         (ENTRY + "dtype = 'float8'\n", "m.toml:4: models.mine.dtype", "every key"),
         (ENTRY + "sha256 = 'abc'\n", "m.toml:4: models.mine.sha256", "every key"),

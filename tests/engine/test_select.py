@@ -4,7 +4,9 @@ import platform
 import shutil
 import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +16,7 @@ from nightschool.engine.models import ModelSpec, load_models, scripted_spec
 from nightschool.engine.select import Choice, choose_backend, open_engine, resolve
 
 SPEC = ModelSpec("m", "path:/nowhere")
+WRITTEN = select.written
 
 
 @pytest.fixture
@@ -22,7 +25,19 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(select, "missing", lambda backend: [])
+    monkeypatch.setattr(select, "written", lambda backend: True)
     return monkeypatch
+
+
+def as_it_is(machine: pytest.MonkeyPatch, system: str, *, lacking: tuple[str, ...] = ("torch", "vllm")) -> None:
+    """A Mac or a CUDA machine with this version's own backends, and without these packages."""
+    machine.setattr(select, "written", WRITTEN)
+    machine.setattr(select, "missing", lambda backend: [name for name in select.PACKAGES[backend] if name in lacking])
+    if system == "cuda":
+        machine.setattr(shutil, "which", lambda name: "/usr/bin/nvidia-smi" if name == "nvidia-smi" else None)
+    else:
+        machine.setattr(sys, "platform", "darwin")
+        machine.setattr(platform, "machine", lambda: "arm64")
 
 
 def test_the_machine_decides(machine: pytest.MonkeyPatch) -> None:
@@ -70,3 +85,67 @@ def test_a_model_that_is_not_there_names_the_command(machine: pytest.MonkeyPatch
     assert caught.value.advice == "nightschool models pull m"
     with pytest.raises(Problem, match="there is no model in /nowhere"):
         open_engine(SPEC, backend="transformers")
+
+
+@pytest.mark.parametrize("system", ["mac", "cuda"])
+def test_a_backend_that_is_not_written_is_no_choice(machine: pytest.MonkeyPatch, tmp_path: Path, system: str) -> None:
+    as_it_is(machine, system)
+    own = {"mac": "mlx", "cuda": "vllm"}[system]
+    choice = choose_backend(SPEC)
+    if WRITTEN(own):
+        assert choice.name == own
+        return
+    assert choice.name == "transformers" and choice.reason.endswith(f"this version of nightschool has no {own} backend")
+    assert resolve(load_models(cwd=tmp_path), "qwen35-4b")[0].source == "hf:Qwen/Qwen3.5-4B@main"
+    with pytest.raises(Problem, match="the transformers backend needs torch") as caught:
+        open_engine(SPEC)
+    assert caught.value.advice == 'pip install "nightschool[cpu]"'
+
+
+@pytest.mark.parametrize("name", ["mlx", "vllm", "openai", "transformers", "scripted", "uniform"])
+def test_every_backend_is_written_or_refused_in_two_lines(
+    machine: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    machine.setattr(select, "written", WRITTEN)
+    if WRITTEN(name):
+        assert callable(import_module(f"nightschool.engine.backends.{name}").load)
+        return
+    server = "http://127.0.0.1:1/v1"
+    (tmp_path / "models.toml").write_text(
+        f'[models.tied]\nsource = "path:x"\nbackend = "{name}"\n[models.server]\nsource = "{server}"\n'
+    )
+    models = load_models(cwd=tmp_path)
+    for alias, asked in (("smollm2-135m", name), ("tied", None)):
+        with pytest.raises(Problem, match=f"^{alias}: this version of nightschool has no {name} backend\n") as caught:
+            resolve(models, alias, asked)
+        assert "--backend" in caught.value.advice and alias in caught.value.advice
+    with pytest.raises(Problem, match=f"has no {name} backend"):
+        open_engine(SPEC, backend=name)
+    if name == "openai":
+        with pytest.raises(Problem, match="^server: this version") as caught:
+            resolve(models, "server")
+        assert "--backend" not in caught.value.advice
+
+
+@pytest.mark.parametrize("system", ["mac", "cuda"])
+def test_doctor_says_what_runs_and_what_brings_it(machine: pytest.MonkeyPatch, tmp_path: Path, system: str) -> None:
+    from nightschool.cli.doctor import examine
+
+    as_it_is(machine, system)
+    machine.chdir(tmp_path)
+    if WRITTEN({"mac": "mlx", "cuda": "vllm"}[system]):
+        return
+    record = examine()
+    assert record["backend"]["name"] == "transformers" and record["backend"]["missing"] == ["torch"]
+    assert record["commands"][0] == 'pip install "nightschool[cpu]"'
+    assert {item["backend"] for item in record["models"]} == {"transformers"}
+    as_it_is(machine, system, lacking=())
+    assert not any("pip" in command for command in examine()["commands"])
+
+
+def test_what_an_engine_has_to_say_reaches_the_caller(machine: pytest.MonkeyPatch) -> None:
+    heard: list[object] = []
+    spy = SimpleNamespace(load=lambda spec, *, width, say: heard.append((width, say)))
+    machine.setattr(select, "import_module", lambda name: spy)
+    open_engine(scripted_spec(), width=3, say=print)
+    assert heard == [(3, print)]

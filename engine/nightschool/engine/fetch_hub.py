@@ -21,27 +21,44 @@ WANTED = ["*.safetensors", "*.json", "*.jinja", "merges.txt", "vocab.txt", "toke
 UNWANTED = ["original/*", "consolidated*", "onnx/*"]
 
 
-def fetch_repository(repository: str, revision: str, folder: Path, progress: Progress) -> str:
-    """Put what a backend needs of the repository into `folder`; return the commit that the revision meant."""
+def commit_of(repository: str, revision: str) -> str:
+    """The commit that a revision means now: a branch moves, a commit does not."""
     import huggingface_hub
-    from huggingface_hub import errors
+
+    with _explained(repository, revision):
+        commit = huggingface_hub.HfApi().model_info(repository, revision=revision).sha
+    if commit is None:
+        raise Problem(f"the hub does not say which commit {repository}@{revision} is", "name a commit")
+    return str(commit)
+
+
+def fetch_repository(repository: str, commit: str, folder: Path, progress: Progress) -> None:
+    """Put what a backend needs of the repository, at this commit, into `folder`."""
+    import huggingface_hub
     from huggingface_hub.utils import disable_progress_bars
 
     disable_progress_bars()
-    advice = f"see https://huggingface.co/{repository}"
-    try:
-        commit = huggingface_hub.HfApi().model_info(repository, revision=revision).sha
-        if commit is None:
-            raise Problem(f"the hub does not say which commit {repository}@{revision} is", "name a commit")
-        wanted = {
-            "revision": commit,
-            "allow_patterns": WANTED,
-            "ignore_patterns": UNWANTED,
-            "local_dir": folder,
-        }
+    wanted = {
+        "revision": commit,
+        "allow_patterns": WANTED,
+        "ignore_patterns": UNWANTED,
+        "local_dir": folder,
+    }
+    with _explained(repository, commit):
         files = huggingface_hub.snapshot_download(repository, dry_run=True, **wanted)
         with _watched(folder, sum(file.file_size for file in files), f"fetching {repository}", progress):
             huggingface_hub.snapshot_download(repository, **wanted)
+    shutil.rmtree(folder / ".cache", ignore_errors=True)
+
+
+@contextmanager
+def _explained(repository: str, revision: str) -> Iterator[None]:
+    """The hub's errors as Problems."""
+    from huggingface_hub import errors
+
+    advice = f"see https://huggingface.co/{repository}"
+    try:
+        yield
     except errors.GatedRepoError:
         raise Problem(f"{repository} asks for its licence to be accepted", f"{advice}, then set HF_TOKEN") from None
     except errors.RevisionNotFoundError:
@@ -53,8 +70,6 @@ def fetch_repository(repository: str, revision: str, folder: Path, progress: Pro
     except (errors.HTTPError, ConnectionError, TimeoutError) as error:
         told = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise Problem(f"the hub could not be reached: {told}", "check the network, and pull again to go on") from None
-    shutil.rmtree(folder / ".cache", ignore_errors=True)
-    return str(commit)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ reply may be, `constraint.py` turns grammars into token masks, `accepts` judges 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -73,11 +72,6 @@ class Grammar:
         source = lark.HEADER + text
         _prototype(source)
         return cls(source, limit, limit - 1)
-
-    @property
-    def json_schema(self) -> str | None:
-        """`portable` as text."""
-        return None if self.portable is None else json.dumps(self.portable, ensure_ascii=False)
 
 
 def accepts(grammar: Grammar, text: str) -> bool:

@@ -9,11 +9,11 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nightschool.disk.errors import Problem
 from nightschool.engine.fetch import Progress, quiet, verify
 from nightschool.engine.models import ModelSpec
+from nightschool.engine.template import own_template, read_json
 from nightschool.engine.types import Message
 
 THINK = ("<think>", "</think>")
@@ -36,9 +36,9 @@ def entry_for(folder: Path, alias: str) -> str:
     if not (folder / "config.json").is_file() or not any(folder.glob("*.safetensors")):
         advice = "give a folder with config.json, tokenizer.json and *.safetensors"
         raise Problem(f"{folder} is no model folder", advice)
-    config = _json(folder / "config.json")
+    config = read_json(folder / "config.json")
     inner = config.get("text_config") or config
-    own = _template(folder)
+    own = own_template(folder)
     size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     lines = [
         f"[models.{alias}]",
@@ -72,7 +72,7 @@ def check(spec: ModelSpec, progress: Progress = quiet) -> list[Finding]:
 
 
 def _context(spec: ModelSpec) -> Finding:
-    config = _json(spec.folder / "config.json")
+    config = read_json(spec.folder / "config.json")
     limit = (config.get("text_config") or config).get("max_position_embeddings")
     fits = limit is None or spec.context <= limit
     said = f"{spec.context} tokens" + ("" if fits else f", but the model was made for {limit}")
@@ -99,21 +99,3 @@ def _chat(spec: ModelSpec) -> list[Finding]:
     works = chat.switches(asked)
     said = f"{spec.thinking.kwarg} changes the prompt" if works else f"the template ignores {spec.thinking.kwarg!r}"
     return [*findings, Finding("thinking.kwarg", works, said)]
-
-
-def _template(folder: Path) -> str | None:
-    file = folder / "chat_template.jinja"
-    if file.is_file():
-        return file.read_text(encoding="utf-8")
-    own = _json(folder / "tokenizer_config.json").get("chat_template")
-    return json.dumps(own, ensure_ascii=False) if own else None
-
-
-def _json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise Problem(f"{path} is not valid JSON: {error}", "pull or copy the model again") from None
-    return content

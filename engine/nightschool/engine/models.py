@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from nightschool.disk.errors import Problem, nearest
+from nightschool.disk.files import read_text
 from nightschool.engine.folders import cache_home, config_home
 
 FILE = "models.toml"
@@ -170,7 +171,7 @@ def load_models(explicit: Path | None = None, cwd: Path | None = None) -> Models
     entries: dict[str, tuple[Mapping[str, Any], str]] = {}
     roles: dict[str, str] = {}
     for path in dict.fromkeys(file for file in (explicit, here, user, shipped()) if file and file.is_file()):
-        tables = parse(_read(path), path)
+        tables = parse(read_text(path), path)
         for alias, entry in tables.models.items():
             entries.setdefault(alias, (_anchored(dump(entry), path.parent), str(path)))
         roles = {**dump(tables.roles), **roles}
@@ -186,14 +187,6 @@ def shipped() -> Path:
 def scripted_spec(context: int = 8192) -> ModelSpec:
     """The model of the scripted engine: no weights, always ready."""
     return ModelSpec("scripted", "scripted:", context=context, dtype="float32", backend="scripted", origin="built in")
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise Problem(f"{path}:{line}: not UTF-8", "save the file as UTF-8") from None
 
 
 def _anchored(entry: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -43,13 +43,11 @@ class ThinkingTable(Strict):
 
 
 class SamplingTable(Strict):
-    """Defaults that a request may override."""
+    """How this model's replies are drawn; the loop says the rest (temperature, length)."""
 
-    temperature: Annotated[float, Field(ge=0)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=0)] | None = None
     repetition_penalty: Annotated[float, Field(gt=0)] | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
     think_tokens: Annotated[int, Field(ge=0)] | None = None
 
 

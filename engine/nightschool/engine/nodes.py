@@ -4,13 +4,13 @@ A node knows the length of its longest and of its shortest member in bytes, a sh
 node that is left once a byte has been read (`after`: the derivative of the language). `worst` bounds from above the
 shortest ending of any state that reading can lead to. Nodes are immutable and compared by identity. Build them with
 the functions at the end, which keep them small: `NOTHING`, which has no member, never hides inside another node.
-
 `picks.py` adds arrays without repetition, `lark.py` writes nodes as grammars, `terms.py` and `pattern.py` build them.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
@@ -20,7 +20,7 @@ Size = int | float
 """A count of bytes; `math.inf` where there is no bound (or no member)."""
 
 
-class Node:
+class Node(ABC):
     """A language of byte strings."""
 
     __slots__ = ("longest", "shortest", "worst")
@@ -30,13 +30,13 @@ class Node:
         self.longest = longest
         self.worst = worst
 
+    @abstractmethod
     def after(self, byte: int) -> Node:
         """What may follow `byte`; `NOTHING` if no member begins with it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def closing(self) -> bytes:
         """A shortest member, always the same one."""
-        raise NotImplementedError
 
 
 class Lit(Node):

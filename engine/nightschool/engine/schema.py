@@ -89,6 +89,7 @@ class _Compiler:
         """The term of the schema at `path`; `inside` are the references that led there."""
         if not isinstance(source, Mapping):
             raise Problem(f"{path}: a schema must be an object, not {source!r}", "write a JSON schema here")
+        _shaped(source, path)
         for keyword, compiled in self._combined(source, path, inside):
             _only(source, {keyword, "type", *_NOTES}, path)
             return compiled()
@@ -194,9 +195,62 @@ class _Compiler:
         return terms.number(_whole(source, "minimum", -_MOST, path), _whole(source, "maximum", _MOST, path))
 
 
+def _shaped(source: Source, path: str) -> None:
+    """Refuse values of keywords that mean nothing, before anything is made of them."""
+    for keyword, value in source.items():
+        fits, wanted = _SHAPES.get(keyword, (_anything, ""))
+        if not fits(value):
+            raise Problem(f"{path}: {keyword} must be {wanted}, not {value!r}", "see json-schema.org")
+
+
+def _anything(value: Any) -> bool:
+    return True
+
+
+def _size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _json(value: Any) -> bool:
+    try:
+        terms.encode(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+_SHAPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "type": (lambda value: _text(value) or _texts(value), "a type or a list of types"),
+    "const": (_json, "a JSON value"),
+    "enum": (lambda value: _list(value) and _json(value), "a list of JSON values"),
+    "anyOf": (_list, "a list of schemas"),
+    "oneOf": (_list, "a list of schemas"),
+    "allOf": (_list, "a list of schemas"),
+    "prefixItems": (_list, "a list of schemas"),
+    "properties": (lambda value: isinstance(value, Mapping) and all(map(_json, value)), "an object of schemas"),
+    "required": (_texts, "a list of keys"),
+    "pattern": (_text, "a text"),
+    "format": (_text, "a text"),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), (_size, "a whole number, 0 or more")),
+}
+"""Keyword -> whether a value can be one of it, and what it must be."""
+
+
 def _whole(source: Source, keyword: str, default: int, path: str) -> int:
     value = source.get(keyword, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+    if isinstance(value, bool) or not (isinstance(value, int) or (isinstance(value, float) and value.is_integer())):
         raise Problem(f"{path}: {keyword} must be a whole number, not {value!r}", "round it")
     return int(value)
 

@@ -1,9 +1,9 @@
 """Picks the backend for this machine, says why, and opens the engine.
 
-MLX on Apple silicon, vLLM on CUDA, transformers elsewhere; a model that is tied to a backend, a server's URL
-and an explicit request go first. A backend is `nightschool.engine.backends.NAME` with `load(spec, *, width)
--> Engine`; it is imported only here, when it is opened, and its packages are looked for without importing
-them.
+MLX on Apple silicon, vLLM on CUDA, transformers elsewhere and where this version has no backend for the
+device; a model that is tied to a backend, a server's URL and an explicit request go first. A backend is
+`nightschool.engine.backends.NAME` with `load(spec, *, width, say) -> Engine`; it is imported only here, when
+it is opened; whether it is there at all, and its packages, are looked for without importing them.
 """
 
 from __future__ import annotations
@@ -61,10 +61,17 @@ def choose_backend(spec: ModelSpec | None, requested: str | None = None) -> Choi
 
 
 def resolve(models: Models, alias: str, requested: str | None = None) -> tuple[ModelSpec, Choice]:
-    """The model as the backend that is chosen for it sees it."""
+    """The model as the backend that is chosen for it sees it; a Problem if there is no such backend."""
     entry = next((spec for spec in models.available() if spec.alias == alias), None)
     choice = choose_backend(entry, requested)
-    return models.get(alias, choice.name), choice
+    spec = models.get(alias, choice.name)
+    _refuse_unwritten(spec, choice.name)
+    return spec, choice
+
+
+def written(backend: str) -> bool:
+    """Whether this version of nightschool has the backend."""
+    return find_spec(f"nightschool.engine.backends.{backend}") is not None
 
 
 def missing(backend: str) -> list[str]:
@@ -74,6 +81,7 @@ def missing(backend: str) -> list[str]:
 
 def require(spec: ModelSpec, backend: str) -> None:
     """Refuse, before anything is loaded, a model that this backend cannot load here."""
+    _refuse_unwritten(spec, backend)
     if lacking := missing(backend):
         raise Problem(
             f"the {backend} backend needs {' and '.join(lacking)}, which is not installed",
@@ -87,11 +95,20 @@ def require(spec: ModelSpec, backend: str) -> None:
         raise Problem(f"{spec.alias} is not on this machine yet", f"nightschool models pull {spec.alias}")
 
 
-def open_engine(spec: ModelSpec, *, backend: str | None = None, width: int | None = None) -> Engine:
-    """Load the model. `width`: the most rows in one batch (`None`: what fits in memory)."""
+def open_engine(
+    spec: ModelSpec, *, backend: str | None = None, width: int | None = None, say: Callable[[str], None] | None = None
+) -> Engine:
+    """Load the model. `width`: the most rows in one batch (`None`: what fits in memory).
+
+    `say` is told, in one line each, what a person should know while the engine works; `None`: the log is.
+    """
     name = choose_backend(spec, backend).name
     require(spec, name)
-    engine: Engine = import_module(f"nightschool.engine.backends.{name}").load(spec, width=width)
+    try:
+        engine: Engine = import_module(f"nightschool.engine.backends.{name}").load(spec, width=width, say=say)
+    except (OSError, ValueError, KeyError) as error:  # what model libraries raise for a folder they cannot make out
+        told = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise Problem(f"{spec.alias} cannot be loaded: {told}", f"nightschool models check {spec.alias}") from error
     return engine
 
 
@@ -103,8 +120,21 @@ def measure_dtype(spec: ModelSpec) -> Mapping[str, float]:
 
 
 def _first(name: str, device: str) -> Choice:
-    """The device's own backend, unless only transformers is installed."""
+    """The device's own backend, unless it is not written yet, or only transformers is installed."""
+    if not written(name):
+        return Choice("transformers", f"{device}, but this version of nightschool has no {name} backend")
     if missing(name) and not missing("transformers"):
         extra = EXTRAS[name]
         return Choice("transformers", f'{device}, but {name} is not installed (pip install "nightschool[{extra}]")')
     return Choice(name, device)
+
+
+def _refuse_unwritten(spec: ModelSpec, backend: str) -> None:
+    """Nothing can be loaded, and nothing is worth pulling, for a backend that does not exist yet."""
+    if written(backend):
+        return
+    if spec.kind == "http":
+        advice = "choose a model whose weights are on this machine"
+    else:
+        advice = f"leave out --backend, and `backend` of {spec.alias} in {spec.origin or 'models.toml'}"
+    raise Problem(f"{spec.alias}: this version of nightschool has no {backend} backend", advice)

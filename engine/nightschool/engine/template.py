@@ -88,7 +88,7 @@ def load_template(alias: str, template: str, folder: Path, auto_bos: str) -> Tem
     config = read_json(folder / "tokenizer_config.json")
     source = {"model": None, "plain": PLAIN}.get(template, template)
     if source is None:
-        source = _own(folder, config)
+        source = own_template(folder)
     if source is None:
         raise Problem(f"{alias} has no chat template of its own", _ADVICE)
     tokens = {key: _text(value) for key, value in config.items() if key.endswith("_token")}
@@ -107,11 +107,12 @@ def read_json(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _own(folder: Path, config: Mapping[str, Any]) -> str | None:
+def own_template(folder: Path) -> str | None:
+    """The chat template that comes with a model; `None` if none does."""
     file = folder / "chat_template.jinja"
     if file.is_file():
         return file.read_text(encoding="utf-8")
-    own = config.get("chat_template")
+    own = read_json(folder / "tokenizer_config.json").get("chat_template")
     if isinstance(own, list):
         named = {entry["name"]: entry["template"] for entry in own}
         own = named.get("default") or next(iter(named.values()), None)

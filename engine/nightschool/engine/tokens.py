@@ -1,20 +1,21 @@
-"""Text to token ids and back, on the `tokenizers` library alone.
+"""Text to token ids, and what a token spells, on the `tokenizers` library alone.
 
 Added tokens that are not white space are control tokens. They exist only where the template puts them: the encoder
-has its added tokens taken out, so the same characters in a message become ordinary tokens. Decoding is byte for byte.
+has its added tokens taken out, so the same characters in a message become ordinary tokens. A token spells bytes.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from nightschool.disk.errors import Problem
 from nightschool.engine.template import Piece
+from nightschool.engine.utf8 import BYTE_LETTERS
 
 
 class Tokens:
@@ -88,10 +89,6 @@ class Tokens:
                 return self.plain(text[: start + 1]) + self.plain(text[start + 1 :])
         return [int(token) for token in encoding.ids]
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of a reply, special tokens left out, byte for byte; bytes that are no UTF-8 become U+FFFD."""
-        return b"".join(self.bytes_of(token) for token in ids).decode("utf-8", errors="replace")
-
     def bytes_of(self, token: int) -> bytes:
         """What one token spells; nothing for special tokens and padding."""
         if token in self._added:
@@ -101,7 +98,7 @@ class Tokens:
         if spelling is None:
             return b""
         if self._byte_level:
-            return bytes(_BYTES[char] for char in spelling)
+            return bytes(BYTE_LETTERS.index(char) for char in spelling)
         raw = re.fullmatch(r"<0x([0-9A-Fa-f]{2})>", spelling)
         return bytes([int(raw[1], 16)]) if raw else spelling.replace("▁", " ").encode()
 
@@ -129,13 +126,3 @@ def _never_prepend(node: Any) -> None:
             node["prepend_scheme"] = "never"
         for part in node.get("pretokenizers", []):
             _never_prepend(part)
-
-
-def _byte_alphabet() -> dict[str, int]:
-    """The printable characters that byte-level tokenizers write bytes as."""
-    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    hidden = [byte for byte in range(256) if byte not in shown]
-    return {chr(b): b for b in shown} | {chr(256 + i): b for i, b in enumerate(hidden)}
-
-
-_BYTES = _byte_alphabet()

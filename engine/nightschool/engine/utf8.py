@@ -13,6 +13,11 @@ Ranges = tuple[Span, ...]
 
 LAST = 0x10FFFF
 
+_VISIBLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+_HIDDEN = [byte for byte in range(256) if byte not in _VISIBLE]
+BYTE_LETTERS = "".join(chr(byte if byte in _VISIBLE else 256 + _HIDDEN.index(byte)) for byte in range(256))
+"""How byte-level tokenizers write each of the 256 bytes: visible ones as they are, others as code points from 256."""
+
 
 def ranges(spans: Iterable[Span]) -> Ranges:
     """The same code points in order, neighbours joined, surrogates left out."""

@@ -21,6 +21,7 @@ from nightschool.engine import lark
 from nightschool.engine.grammar import Grammar, matcher
 from nightschool.engine.nodes import NOTHING, Alt, Chars, Node, Repeat
 from nightschool.engine.terms import PLAIN
+from nightschool.engine.utf8 import BYTE_LETTERS
 
 Flags = NDArray[np.bool_]
 _CACHED_GRAMMARS = 32
@@ -71,14 +72,13 @@ class Vocabulary:
     @classmethod
     def of_bytes(cls) -> Vocabulary:
         """A vocabulary of single bytes, which needs no model."""
-        letters = _byte_letters()
         end = {"id": 256, "content": "<end>", "special": True, "single_word": False}
         content = {
             "version": "1.0",
             "added_tokens": [end | dict.fromkeys(("lstrip", "rstrip", "normalized"), False)],
             "pre_tokenizer": _BYTE_LEVEL,
             "decoder": _BYTE_LEVEL,
-            "model": {"type": "BPE", "vocab": {letter: byte for byte, letter in enumerate(letters)}, "merges": []},
+            "model": {"type": "BPE", "vocab": {letter: byte for byte, letter in enumerate(BYTE_LETTERS)}, "merges": []},
         }
         return cls(json.dumps(content), 257, [256])
 
@@ -180,13 +180,6 @@ def _highest_id(tokenizer: dict[str, Any]) -> int:
     ids = vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
     highest: int = max([*ids, *(token["id"] for token in tokenizer.get("added_tokens", ()))])
     return highest
-
-
-def _byte_letters() -> list[str]:
-    """How byte-level tokenizers write the 256 bytes: visible ones as they are, others as code points from 256."""
-    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    hidden = [byte for byte in range(256) if byte not in visible]
-    return [chr(byte if byte in visible else 256 + hidden.index(byte)) for byte in range(256)]
 
 
 def _python_class(part: Node) -> str:

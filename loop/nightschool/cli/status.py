@@ -25,6 +25,7 @@ def status(
     With --watch on a terminal the picture is kept up to date; elsewhere it is printed whenever something has happened.
     """
     from nightschool.cli.summary import summary
+    from nightschool.disk.locks import held
     from nightschool.loop.report import status as read
     from nightschool.loop.workspace import find
 
@@ -34,7 +35,7 @@ def status(
         return
     shown: dict[str, Any] = {}
     while True:
-        record, goes_on = read(space), running(space)
+        record, goes_on = read(space), held(space.lock)
         if record != shown:
             output.data(record) if as_json else summary(space, record, running=goes_on)
         if not (watch and goes_on):
@@ -43,23 +44,17 @@ def status(
         time.sleep(1)
 
 
-def running(space: Workspace) -> bool:
-    """Whether a night holds the workspace's lock now."""
-    from nightschool.disk.locks import held
-
-    return held(space.lock)
-
-
 def _live(space: Workspace) -> None:
     """Draw the summary again and again, in place."""
     from rich.live import Live
 
     from nightschool.cli.summary import summarised
+    from nightschool.disk.locks import held
     from nightschool.loop.report import status as read
 
     with Live(console=output.console(), auto_refresh=False) as live:
         while True:
-            goes_on = running(space)
+            goes_on = held(space.lock)
             live.update(summarised(str(space.root), read(space), running=goes_on), refresh=True)
             if not goes_on:
                 return

@@ -24,8 +24,16 @@ class _Check(Strict):
         fault = self._fault(answer)
         return fault and (self.reason or fault)
 
+    @property
+    def rule(self) -> str:
+        """What the check asks of every answer, in its author's words if there are any."""
+        return self.reason or self._asks()
+
     @abstractmethod
     def _fault(self, answer: str) -> str | None: ...
+
+    @abstractmethod
+    def _asks(self) -> str: ...
 
 
 class ContainsCheck(_Check):
@@ -35,7 +43,10 @@ class ContainsCheck(_Check):
     text: Filled
 
     def _fault(self, answer: str) -> str | None:
-        return None if normalise(self.text) in normalise(answer) else f"must contain {quoted(self.text)}"
+        return None if normalise(self.text) in normalise(answer) else self._asks()
+
+    def _asks(self) -> str:
+        return f"must contain {quoted(self.text)}"
 
 
 class AbsentCheck(_Check):
@@ -45,7 +56,10 @@ class AbsentCheck(_Check):
     text: Filled
 
     def _fault(self, answer: str) -> str | None:
-        return f"must not contain {quoted(self.text)}" if normalise(self.text) in normalise(answer) else None
+        return self._asks() if normalise(self.text) in normalise(answer) else None
+
+    def _asks(self) -> str:
+        return f"must not contain {quoted(self.text)}"
 
 
 class RegexCheck(_Check):
@@ -59,8 +73,11 @@ class RegexCheck(_Check):
             case None:
                 return f"took too long to search for {quoted(self.pattern)}"
             case False:
-                return f"must match {quoted(self.pattern)}"
+                return self._asks()
         return None
+
+    def _asks(self) -> str:
+        return f"must match {quoted(self.pattern)}"
 
 
 class MaxCharsCheck(_Check):
@@ -71,7 +88,10 @@ class MaxCharsCheck(_Check):
 
     def _fault(self, answer: str) -> str | None:
         length = len(answer.strip())
-        return f"must have at most {self.limit:,} characters, not {length:,}" if length > self.limit else None
+        return f"{self._asks()}, not {length:,}" if length > self.limit else None
+
+    def _asks(self) -> str:
+        return f"must have at most {self.limit:,} characters"
 
 
 class SectionCheck(_Check):
@@ -83,10 +103,13 @@ class SectionCheck(_Check):
     def _fault(self, answer: str) -> str | None:
         match section(answer, self.title):
             case None:
-                return f"must have a section {quoted(self.title)}"
+                return self._asks()
             case "":
                 return f"the section {quoted(self.title)} is empty"
         return None
+
+    def _asks(self) -> str:
+        return f"must have a section {quoted(self.title)}"
 
 
 Check = Annotated[ContainsCheck | AbsentCheck | RegexCheck | MaxCharsCheck | SectionCheck, Field(discriminator="kind")]

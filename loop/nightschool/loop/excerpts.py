@@ -15,9 +15,13 @@ def shrink(text: str, limit: int) -> str:
     """Head and tail of a text that is too long, with a mark that tells how much is left out."""
     if len(text) <= limit:
         return text
-    mark = f"\n[… {len(text) - limit:,} characters left out …]\n"
-    keep = max(limit - len(mark), 2)
-    return text[: keep - keep // 2] + mark + text[len(text) - keep // 2 :]
+    keep = max(limit - len(_mark(len(text))), 2)
+    shorter = text[: keep - keep // 2] + _mark(len(text) - keep) + text[len(text) - keep // 2 :]
+    return min(shorter, text, key=len)
+
+
+def _mark(number: int) -> str:
+    return f"\n[… {number:,} characters left out …]\n"
 
 
 def outcome(trace: Trace) -> str:
@@ -29,8 +33,8 @@ def outcome(trace: Trace) -> str:
     )
 
 
-def show(trace: Trace, limit: int) -> str:
-    """A whole trace as a reader of it sees it, at most about `limit` characters."""
+def show(trace: Trace, limit: int | None = None) -> str:
+    """A whole trace as a reader of it sees it, at most `limit` characters if there is one."""
     verdict = "passed" if trace.passed else "failed"
     steps = "".join(
         f"\nStep {n}: {step.action} {dict(step.args)}\n{shrink(step.observation, 2000)}"
@@ -40,4 +44,4 @@ def show(trace: Trace, limit: int) -> str:
         f"Trace {trace.task} ({verdict}, score {trace.score:.2f})\nQuestion: {trace.prompt}{steps}\n"
         f"Answered: {trace.answer}\nExpected: {trace.expected}\nGrader: {trace.reason}"
     )
-    return shrink(text, limit)
+    return text if limit is None else shrink(text, limit)

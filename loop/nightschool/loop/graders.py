@@ -30,6 +30,8 @@ class Grade:
 
     score: float
     reason: str
+    rules: tuple[str, ...] = ()
+    """Of what was missing, whatever holds for other answers too: it tells of no one answer."""
 
 
 PASSED = Grade(1.0, "as expected")
@@ -154,7 +156,7 @@ class Json(Strict):
             fault = self._fault(value)
         except (ValueError, RecursionError):
             return Grade(0.0, f"expected JSON; got {quoted(answer)}")
-        return PASSED if fault is None else Grade(0.0, fault)
+        return PASSED if fault is None else Grade(0.0, fault, self._wrong_keys(value))
 
     def _fault(self, value: Any) -> str | None:
         if self.form is not None:
@@ -163,14 +165,22 @@ class Json(Strict):
             return None
         if not (isinstance(value, dict) and isinstance(self.expected, dict)):
             return f"expected {quoted(_json(self.expected))}; got {quoted(_json(value))}"
-        wrong = [f"{quoted(key)} is missing" for key in self.expected if key not in value]
-        wrong += [f"{quoted(key)} should not be there" for key in value if key not in self.expected]
-        wrong += [
-            f"{quoted(key)} should be {quoted(_json(item))}, not {quoted(_json(value[key]))}"
-            for key, item in self.expected.items()
-            if key in value and not self._same(value[key], item)
+        wrong = [
+            *self._wrong_keys(value),
+            *(
+                f"{quoted(key)} should be {quoted(_json(item))}, not {quoted(_json(value[key]))}"
+                for key, item in self.expected.items()
+                if key in value and not self._same(value[key], item)
+            ),
         ]
         return "; ".join(wrong)
+
+    def _wrong_keys(self, value: Any) -> tuple[str, ...]:
+        """Keys that are missing or should not be there; under a `schema` the expected keys are one example of many."""
+        if self.form is not None or not (isinstance(value, dict) and isinstance(self.expected, dict)):
+            return ()
+        missing = [f"{quoted(key)} is missing" for key in self.expected if key not in value]
+        return (*missing, *(f"{quoted(key)} should not be there" for key in value if key not in self.expected))
 
     def _same(self, one: Any, other: Any) -> bool:
         return canonical(one, ordered=self.ordered) == canonical(other, ordered=self.ordered)
@@ -185,8 +195,11 @@ class Checks(Strict):
 
     def verdict(self, answer: str) -> Grade:
         """The share that pass, and the reasons of those that do not."""
-        failures = [failure for check in self.checks if (failure := check.failure(answer))]
-        return Grade(1 - len(failures) / len(self.checks), "; ".join(failures)) if failures else PASSED
+        failed = [(failure, check.rule) for check in self.checks if (failure := check.failure(answer))]
+        if not failed:
+            return PASSED
+        reason, rules = "; ".join(failure for failure, _ in failed), tuple(dict.fromkeys(rule for _, rule in failed))
+        return Grade(1 - len(failed) / len(self.checks), reason, rules)
 
 
 Grader = Annotated[Exact | Contains | Number | Regex | Choice | Json | Checks, Field(discriminator="kind")]

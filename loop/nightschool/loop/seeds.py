@@ -2,6 +2,10 @@
 
 import hashlib
 import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def derive(*parts: object) -> int:
@@ -13,3 +17,10 @@ def derive(*parts: object) -> int:
 def rng(*parts: object) -> random.Random:
     """A generator of its own for one draw."""
     return random.Random(derive(*parts))
+
+
+def some(items: Sequence[T], n: int, seed: int) -> list[T]:
+    """All of the items, or a sample of `n` of them, in their order: what does not fit is drawn, not cut off."""
+    if len(items) <= n:
+        return list(items)
+    return [items[index] for index in sorted(random.Random(seed).sample(range(len(items)), max(n, 0)))]

@@ -19,6 +19,9 @@ def _known_gate(name: str) -> str:
     return name
 
 
+SHOWN = 31
+"""Both kinds of traces together stay below the 63 ids among which a grammar can tell that none is cited twice."""
+
 Count = Annotated[int, Field(ge=1, le=10_000)]
 Temperature = Annotated[float, Field(ge=0, le=2)]
 
@@ -33,11 +36,11 @@ class EvolveSettings(Strict):
         default="strict",
         description="when a candidate is kept: strict (better), tie (not worse), confirm (better twice)",
     )
-    fail: int = Field(default=5, ge=0, le=100, description="failing traces that the maintainer sees, at most")
+    fail: int = Field(default=5, ge=0, le=SHOWN, description="failing traces that the maintainer sees, at most")
     passing: int = Field(
         default=3,
         ge=0,
-        le=100,
+        le=SHOWN,
         validation_alias="pass",
         description="passing traces that the maintainer sees, at most",
     )

@@ -1,7 +1,8 @@
 """The student: one task becomes one trace.
 
 Its system prompt is the suite's text and the accepted skills in full; the wiki, L0, rules and inbox are never in it. A
-task with files is worked on in turns with tools (nightschool.loop.tools); any other is answered in one reply.
+task with files is worked on in turns with tools (nightschool.loop.tools); any other is answered in one reply. What an
+observation may take is what the context leaves: a conversation that fills it ends with an answer, if an empty one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from nightschool.engine import terms as t
 from nightschool.engine.engine import Job, JobResult
 from nightschool.engine.grammar import Grammar
 from nightschool.engine.schema import to_term
@@ -25,8 +25,10 @@ from nightschool.loop.suite import Suite, Task
 from nightschool.loop.traces import Split, Step, Trace, trace_id
 
 TURN_TOKENS = 400
-ANSWER_CHARS = 400
 OBSERVATION_CHARS = 4000
+OBSERVATION_TOKENS = 1000
+LEAST_TOKENS = 80
+"""An observation of fewer tokens is not worth a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +61,39 @@ def opening(suite: Suite, skills: SkillSet, task: Task) -> tuple[Message, Messag
 
 
 def answer_tokens(suite: Suite, task: Task) -> int:
-    """The most tokens of one reply."""
+    """The most tokens of one reply, thinking not counted."""
     return max(TURN_TOKENS, suite.max_tokens) if task.files else suite.max_tokens
 
 
-def refuse_long(suite: Suite, skills: SkillSet, tasks: Sequence[Task], meter: Meter) -> None:
+def reply_tokens(suite: Suite, task: Task, meter: Meter, *, think: bool) -> int:
+    """The room that one reply needs, its thinking included."""
+    return answer_tokens(suite, task) + meter.thinking(think)
+
+
+def needed_tokens(suite: Suite, skills: SkillSet, task: Task, meter: Meter, *, think: bool) -> int:
+    """What a task takes of the context, at most, until its first reply has ended."""
+    return meter.count(opening(suite, skills, task)) + reply_tokens(suite, task, meter, think=think)
+
+
+def refuse_long(suite: Suite, skills: SkillSet, tasks: Sequence[Task], meter: Meter, *, think: bool = False) -> None:
     """Refuse tasks that leave no room for an answer in the model's context, before anything is run."""
     for task in tasks:
-        needed, answer = meter.count(opening(suite, skills, task)), answer_tokens(suite, task)
-        if needed + answer > meter.context:
+        answer = reply_tokens(suite, task, meter, think=think)
+        whole = needed_tokens(suite, skills, task, meter, think=think)
+        if whole > meter.context:
             parts = {
                 "the system prompt": suite.system.strip(),
                 "the skills": skills.prompt(),
                 f"task {task.id}": task.prompt,
             }
             longest = max(parts, key=lambda name: meter.text(parts[name]))
+            thinking = " (thinking included)" if meter.thinking(think) else ""
             raise PromptTooLong(
-                f"the prompt of task {task.id} takes {needed} tokens and its answer {answer}, but the context"
-                f" holds {meter.context}; the longest part is {longest} with {meter.text(parts[longest])}",
-                "shorten that part, lower max_tokens in suite.toml, or raise the model's context in models.toml",
+                f"the prompt of task {task.id} takes {whole - answer} tokens and its answer {answer}{thinking}, but the"
+                f" context holds {meter.context}; the longest part is {longest} with {meter.text(parts[longest])}",
+                "shorten that part, lower max_tokens in suite.toml"
+                + (" or think_tokens in models.toml" if thinking else "")
+                + ", or raise the model's context in models.toml",
             )
 
 
@@ -90,6 +106,7 @@ def sampling(seat: Seat, task: Task, turn: int, max_tokens: int) -> Sampling:
         temperature=temperature,
         seed=seeds.derive(seat.seed, split, iteration, "student", task.id, turn, seat.attempt),
         stop=seat.suite.stop,
+        think=seat.settings.think,
     )
 
 
@@ -103,18 +120,22 @@ def solve(seat: Seat, task: Task) -> Generator[Request | Job, Any, Trace]:
         messages, grammar, sampling(seat, task, 0, answer_tokens(seat.suite, task)), seat.settings.think
     )
     counts = _count(completion) if grammar else {}
-    return _trace(seat, task, messages, (), completion.text.strip(), completion, asdict(completion.usage), counts)
+    text = _plain(task, completion) if task.answer is not None else completion.text.strip()
+    return _trace(seat, task, messages, (), text, completion.finish, asdict(completion.usage), counts)
 
 
 def _with_tools(seat: Seat, task: Task) -> Generator[Request | Job, Any, Trace]:
-    answer = to_term(task.answer) if task.answer is not None else t.text(ANSWER_CHARS)
-    root = seat.suite.folder / "files"
+    meter, root = seat.meter, seat.suite.folder / "files"
+    answer = to_term(task.answer) if task.answer is not None else tools.free_answer(seat.suite.max_tokens)
+    reply = reply_tokens(seat.suite, task, meter, think=seat.settings.think)
     messages: list[Message] = [*opening(seat.suite, seat.skills, task)]
     steps: list[Step] = []
     usage: dict[str, int] = {}
     counts: dict[str, int] = {}
     for turn in range(seat.settings.student_turns):
-        full = seat.meter.count(messages) + 2 * TURN_TOKENS + OBSERVATION_CHARS > seat.meter.context
+        if steps and meter.count(messages) + reply > meter.context:
+            break
+        full = _framed(meter, messages) + 2 * reply + LEAST_TOKENS > meter.context
         last = turn + 1 == seat.settings.student_turns or full
         grammar = Grammar.build(tools.actions(task, answer, only_answer=last))
         completion: Completion = yield Request(
@@ -125,18 +146,40 @@ def _with_tools(seat: Seat, task: Task) -> Generator[Request | Job, Any, Trace]:
         )
         usage = add_counts(usage, asdict(completion.usage))
         counts = add_counts(counts, _count(completion))
-        action = json.loads(completion.text) if completion.valid else {"action": "answer", "thought": "", "answer": ""}
+        action = json.loads(completion.text) if completion.valid else {"action": "answer", "answer": ""}
         if action["action"] == "answer":
-            value = action["answer"]
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            return _trace(seat, task, messages, tuple(steps), text, completion, usage, counts)
+            text = _written(task, action["answer"])
+            return _trace(seat, task, messages, tuple(steps), text, completion.finish, usage, counts)
         args = {key: value for key, value in action.items() if key not in ("thought", "action")}
         observed: JobResult = yield Job(
-            lambda name=action["action"], args=args: tools.run(task, root, name, args, OBSERVATION_CHARS)  # type: ignore[misc]
+            lambda name=action["action"], args=args: tools.run(task, root, name, args)  # type: ignore[misc]
         )
-        steps.append(Step(action["thought"], action["action"], args, observed.value))
-        messages += [Message("assistant", completion.text), Message("user", observed.value)]
-    raise AssertionError("the last turn can only answer")
+        room = meter.context - reply - _framed(meter, [*messages, Message("assistant", completion.text)], user=True)
+        shown = meter.fit(observed.value, min(OBSERVATION_TOKENS, max(room, 0)), OBSERVATION_CHARS)
+        steps.append(Step(action["thought"], action["action"], args, shown))
+        messages += [Message("assistant", completion.text), Message("user", shown)]
+    return _trace(seat, task, messages, tuple(steps), "", "length", usage, counts)
+
+
+def _framed(meter: Meter, messages: Sequence[Message], *, user: bool = False) -> int:
+    """Tokens of the conversation with empty messages where the next ones will stand."""
+    following = [Message("user", "")] if user else [Message("assistant", ""), Message("user", "")]
+    return meter.count([*messages, *following])
+
+
+def _plain(task: Task, completion: Completion) -> str:
+    """An answer that its schema makes JSON; a mere text is graded without its quotes."""
+    value = json.loads(completion.text) if completion.valid else None
+    return _written(task, value) if isinstance(value, str) else completion.text.strip()
+
+
+def _written(task: Task, value: Any) -> str:
+    """An answer as its grader reads it."""
+    if task.answer is None and isinstance(value, list):
+        return "\n".join(value)
+    if isinstance(value, str) and (task.answer is None or task.grader.kind != "json"):
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _count(completion: Completion) -> dict[str, int]:
@@ -149,7 +192,7 @@ def _trace(
     messages: tuple[Message, ...] | list[Message],
     steps: tuple[Step, ...],
     answer: str,
-    completion: Completion,
+    finish: str,
     usage: Mapping[str, int | None],
     replies: Mapping[str, int],
 ) -> Trace:
@@ -165,11 +208,12 @@ def _trace(
         expected=graders.reference(task.grader),
         score=grade.score,
         reason=grade.reason,
-        finish=completion.finish,
+        finish=finish,
         usage=usage,
         seed=sampling(seat, task, 0, 1).seed,
         model=seat.model,
         skills_sha=seat.skills.sha,
         engine=seat.engine,
         replies=replies,
+        rules=grade.rules,
     )

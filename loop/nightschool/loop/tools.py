@@ -13,34 +13,51 @@ from pathlib import Path
 from nightschool.disk import files
 from nightschool.engine import terms as t
 from nightschool.loop.excerpts import shrink
+from nightschool.loop.graders import MAX_ANSWER
 from nightschool.loop.suite import Task
 
 MAX_HITS = 40
 PATTERN = 60
 THOUGHT = 160
+LINE_CHARS = 400
+MOST_LINES = 200
+CHARS_A_TOKEN = 4
+"""Ample: what ends a reply is max_tokens, not this."""
+
+
+def free_answer(tokens: int) -> t.Term:
+    """An answer without a schema: one line, or a list of lines, as long as `tokens` may be."""
+    chars = min(max(LINE_CHARS, tokens * CHARS_A_TOKEN), MAX_ANSWER)
+    line = min(chars, MAX_ANSWER // 10)
+    return t.alt([t.text(chars), t.lines(1, min(max(chars // 40, 2), MOST_LINES), line)])
 
 
 def actions(task: Task, answer: t.Term, *, only_answer: bool) -> t.Term:
     """The next action's grammar: one tool call, or the answer."""
-    finish = t.obj({"thought": t.text(THOUGHT), "action": t.choice(["answer"]), "answer": answer})
+    finish = t.obj({"thought": t.text(THOUGHT, 1), "action": t.choice(["answer"]), "answer": answer})
     if only_answer:
         return finish
-    read = t.obj({"thought": t.text(THOUGHT), "action": t.choice(["read"]), "path": t.choice(list(task.files))})
+    read = t.obj({"thought": t.text(THOUGHT, 1), "action": t.choice(["read"]), "path": t.choice(list(task.files))})
     find = [
-        t.obj({"thought": t.text(THOUGHT), "action": t.choice([name]), "pattern": t.text(PATTERN)})
+        t.obj({"thought": t.text(THOUGHT, 1), "action": t.choice([name]), "pattern": t.text(PATTERN)})
         for name in ("glob", "grep")
     ]
     return t.alt([finish, read, *find])
 
 
-def run(task: Task, root: Path, action: str, args: Mapping[str, str], limit: int) -> str:
-    """What the tool observed, at most about `limit` characters."""
+def run(task: Task, root: Path, action: str, args: Mapping[str, str], limit: int | None = None) -> str:
+    """What the tool observed, at most `limit` characters if there is a limit."""
+    text = _observed(task, root, action, args)
+    return text if limit is None else shrink(text, limit)
+
+
+def _observed(task: Task, root: Path, action: str, args: Mapping[str, str]) -> str:
     if action == "read":
-        return shrink(_text(root, args["path"]), limit)
+        return _text(root, args["path"])
     if action == "glob":
         found = [path for path in task.files if fnmatch.fnmatchcase(path, args["pattern"])]
-        return shrink("\n".join(found) or "no file matches", limit)
-    return shrink("\n".join(_grep(task.files, root, args["pattern"])) or "no line contains it", limit)
+        return "\n".join(found) or "no file matches"
+    return "\n".join(_grep(task.files, root, args["pattern"])) or "no line contains it"
 
 
 def _grep(paths: Sequence[str], root: Path, pattern: str) -> list[str]:

@@ -53,6 +53,8 @@ class Trace:
     skills_sha: str
     engine: Mapping[str, Any] = field(default_factory=dict)
     replies: Mapping[str, int] = field(default_factory=dict)
+    rules: tuple[str, ...] = ()
+    """What the grader asks of every such answer and this one missed; empty in traces of older versions."""
 
     @property
     def passed(self) -> bool:
@@ -90,6 +92,7 @@ def read(raw: Path, identity: str) -> Trace:
             )
         record["steps"] = tuple(Step(**step) for step in record["steps"])
         record["messages"] = tuple(record["messages"])
+        record["rules"] = tuple(record.get("rules", ()))
         return Trace(**record)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Problem(f"{path}: damaged trace ({error})", "delete the file; the next `evolve` makes it again") from None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
-import pytest
-
+from nightschool.engine.backends.scripted import ScriptedEngine
+from nightschool.engine.engine import drive
 from nightschool.loop import skills, wiki
+from nightschool.loop.meter import Meter
 
 
 def test_a_skill_that_helps_is_kept_and_the_score_rises(toy: Any, words: Any) -> None:
@@ -194,11 +196,13 @@ def _narrow(toy: Any, context: int) -> Any:
     return opened
 
 
-@pytest.mark.parametrize("context", [1700, 2000, 2300, 2600])
-def test_a_retry_still_fits_where_the_context_was_read_full(toys: Any, words: Any, context: int) -> None:
-    tasks = [dict(line, prompt=f"{'long ' * 500} {line['prompt']}") for line in words.tasks["train"]]
+def test_retries_fit_wherever_the_context_ends(toys: Any, words: Any) -> None:
+    """Whatever the context, a proposal that is refused goes back without a prompt that is too long."""
+    tasks = [dict(line, prompt=f"{'long ' * 700} {line['prompt']}") for line in words.tasks["train"]]
     toy = toys({**words.tasks, "train": tasks})
-    long = words.made("idle", "k0", instructions=["a b c d e f g h " * 7] * 2, when=["a b c d e f " * 9] * 2)
+    wordy = "a b c d e f " * 9
+    long = words.made("idle", "k0", description=wordy, when=[wordy] * 2, when_not=[wordy], instructions=[wordy] * 2)
+    del long["patterns"]
 
     def full(request: Any) -> str:
         unread = [task["id"] for task in tasks if f"traces/{task['id']}" in request.grammar.lark]
@@ -206,12 +210,17 @@ def test_a_retry_still_fits_where_the_context_was_read_full(toys: Any, words: An
         action = {"action": "read_file", "path": f"traces/{unread[0]}"} if unread else finish
         return json.dumps({"thought": "", **action}, separators=(",", ":"))
 
-    toy.propose = full
-    toy.student = lambda request: "no idea"
-    toy.context = context
-    toy.night(iterations=2, min_reads=4)
-    assert [event["action"] for event in toy.events("settled")] == ["create", "no_action"]
-    assert len(toy.events("proposal")[1]["reads"]) < 4, "the context was full"
+    with toy.opened() as night:
+        traces = night.rollout(1, "train", night.suite.train, night.state(1).skills)
+        state = replace(night.state(1), too_long=lambda candidate: "it is too long")
+    read = set()
+    for context in range(2000, 5000, 25):
+        engine = ScriptedEngine(default=full, context=context)
+        asking = replace(state, proposer=Meter(engine.count, context))
+        [(_, proposal)] = drive(engine, {"proposer": night.strategy.propose(asking, traces)})
+        assert proposal.replies["degraded"] == 1
+        read.add(len(proposal.reads))
+    assert read == {0, 1, 2, 3, 4}
 
 
 def test_a_change_that_breaks_the_rules_of_a_skill_goes_back(toy: Any, words: Any) -> None:

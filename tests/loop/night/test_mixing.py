@@ -37,7 +37,9 @@ def test_a_control_does_not_mix_with_what_was_learned(finished: Any, control: st
 def test_a_task_that_moved_from_train_to_val_is_refused_while_a_skill_tells_of_it(finished: Any) -> None:
     train, val = (finished.space.suite / f"{split}.jsonl" for split in ("train", "val"))
     first, *rest = train.read_text().splitlines()
-    shown = next(line for line in (first, *rest) if json.loads(line)["prompt"] in finished.read("skills/helps/SKILL.md"))
+    shown = next(
+        line for line in (first, *rest) if json.loads(line)["prompt"] in finished.read("skills/helps/SKILL.md")
+    )
     task = json.loads(shown)
     train.write_text("".join(line + "\n" for line in (first, *rest) if line != shown))
     val.write_text(val.read_text() + json.dumps(task) + "\n")

@@ -29,7 +29,7 @@ _TURN = 3
 """Tokens that a template would add to each message."""
 
 
-def load(spec: ModelSpec, width: int | None = None) -> ScriptedEngine:
+def load(spec: ModelSpec, *, width: int | None = None, say: Callable[[str], None] | None = None) -> ScriptedEngine:
     """An engine that gives the shortest reply that each request allows; `width` bounds the replies of a step."""
     return ScriptedEngine(default=shortest, context=spec.context, spec=spec, width=width)
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from nightschool.engine.backends.torch_kv import Group
+from nightschool.engine.types import EngineError
 
 NAME = "nightschool"
 HIDDEN = -1e30
@@ -73,9 +74,12 @@ def attention(
     s_aux: torch.Tensor | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """What transformers calls: query (batch, heads, tokens, size) to output (batch, tokens, heads, size)."""
+    """What transformers calls: query (batch, heads, tokens, size) to output (batch, tokens, heads, size).
+
+    Models with soft-capped scores or sinks are refused when they are loaded.
+    """
     if softcap is not None or s_aux is not None:
-        raise NotImplementedError("attention with soft-capped scores or sinks")
+        raise EngineError("this model's attention cannot be computed here", "choose another model")
     window = sliding_window or 0
     if key.plan.spans:
         return _packed(query, key, scaling, window), None

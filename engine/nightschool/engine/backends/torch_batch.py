@@ -105,8 +105,7 @@ class TorchBatch:
 
     def remove(self, row: Row) -> None:
         """Take a row out, finished or not."""
-        for entry in row.entries:
-            self.prefixes.unpin(entry)
+        self._unpin(row)
         members = self._groups[row.group]
         if row.group.remove(row.slot) is not None:
             members[row.slot] = members[-1]
@@ -116,23 +115,25 @@ class TorchBatch:
             del self._groups[row.group]
 
     def clear(self) -> None:
-        """Take all rows out."""
+        """Take all rows out, and whatever a pass that failed half-way left behind."""
         for row in self.rows:
-            self.remove(row)
-        self._order, self._states = [], ()
+            self._unpin(row)
+        self._groups, self._order, self._states = {}, [], ()
 
     def _place(self, reply: Reply) -> Row:
         """Find or compute the shared beginning of a prompt, and a slot behind it."""
-        snapshot, entries = self._beginning(reply)
+        snapshot, entry = self._beginning(reply)
         root = snapshot.chunks[0] if snapshot.chunks else None
         group = self._group_for(root, reply.longest - snapshot.length)
         members = self._groups.setdefault(group, [])
-        row = Row(reply, group, group.add(snapshot.chunks[1:]), snapshot.states, [], entries)
+        row = Row(reply, group, group.add(snapshot.chunks[1:]), snapshot.states)
         members.append(row)
         row.pending = reply.prompt[row.read :]
+        if entry is not None:
+            self._pin(row, entry)
         return row
 
-    def _beginning(self, reply: Reply) -> tuple[Snapshot, list[Entry[Snapshot]]]:
+    def _beginning(self, reply: Reply) -> tuple[Snapshot, Entry[Snapshot] | None]:
         entry = self.prefixes.longest(reply.prompt[:-1])
         snapshot = entry.snapshot if entry else Snapshot()
         reply.cached = snapshot.length
@@ -140,10 +141,7 @@ class TorchBatch:
         if head - snapshot.length >= WORTH_KEEPING:
             snapshot = self._extend(snapshot, reply.prompt[:head])
             entry = self._store(reply.prompt[:head], snapshot)
-        if entry is None:
-            return snapshot, []
-        self.prefixes.pin(entry)
-        return snapshot, [entry]
+        return snapshot, entry
 
     def _extend(self, snapshot: Snapshot, tokens: Sequence[int]) -> Snapshot:
         """Read on from a snapshot to the end of `tokens`, outside of the batch."""
@@ -221,8 +219,16 @@ class TorchBatch:
         chunk = row.group.chunk(row.slot, base.length - row.group.start, end - row.group.start)
         entry = self._store(row.reply.prompt[:end], Snapshot((*base.chunks, chunk), states))
         if entry is not None:
-            self.prefixes.pin(entry)
-            row.entries.append(entry)
+            self._pin(row, entry)
+
+    def _pin(self, row: Row, entry: Entry[Snapshot]) -> None:
+        self.prefixes.pin(entry)
+        row.entries.append(entry)
+
+    def _unpin(self, row: Row) -> None:
+        for entry in row.entries:
+            self.prefixes.unpin(entry)
+        row.entries = []
 
     def _pass(
         self, tokens: Sequence[tuple[Group, int, Sequence[int]]], states: States, ends: Sequence[int]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
 import torch
@@ -35,11 +35,11 @@ SNAPSHOT_SHARE = 0.15
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
-def open_model(spec: ModelSpec, width: int | None = None) -> TorchEngine:
+def open_model(spec: ModelSpec, width: int | None = None, say: Callable[[str], None] | None = None) -> TorchEngine:
     """Load a model from its folder."""
     device = pick_device()
     chat = Chat(spec)
-    return TorchEngine(chat, TorchModel(spec.alias, spec.folder, pick_dtype(spec, device), device), width)
+    return TorchEngine(chat, TorchModel(spec.alias, spec.folder, pick_dtype(spec, device), device), width, say)
 
 
 class TorchEngine:
@@ -47,8 +47,14 @@ class TorchEngine:
 
     batch_invariant = False
 
-    def __init__(self, chat: Chat, model: TorchModel, width: int | None = None) -> None:
-        """`width` bounds the rows of a batch."""
+    def __init__(
+        self,
+        chat: Chat,
+        model: TorchModel,
+        width: int | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        """`width` bounds the rows of a batch; `say` is told when memory runs out."""
         self.model = chat.spec
         self._chat = chat
         self._torch = model
@@ -60,7 +66,10 @@ class TorchEngine:
         self._grammars = GrammarBatch(chat.vocabulary)
         self._sampler, reason = choose(model.device.type)
         self._queue: deque[Reply] = deque()
+        self._done: list[tuple[int, Completion]] = []
+        """What finished and was not handed out yet: a step that fails later must not lose it."""
         self._tickets = 0
+        self._say = say or log.warning
         log.info("%s: %s on %s; %s", self.model.alias, model.dtype, model.device, reason)
 
     def submit(self, request: Request) -> int:
@@ -75,19 +84,21 @@ class TorchEngine:
         """Take in what fits, advance every row by a token, and give back what is finished."""
         try:
             with torch.inference_mode():
-                return self._step()
+                self._step()
         except (RuntimeError, MemoryError) as error:
             with torch.inference_mode():
                 self._recover(error)
-            return []
         except EngineError:
             self._abandon()
             raise
+        done, self._done = self._done, []
+        return done
 
     def cancel(self, ticket: int) -> None:
         """Forget a ticket, queued or running."""
         self._grammars.remove(ticket)
         self._queue = deque(reply for reply in self._queue if reply.ticket != ticket)
+        self._done = [finished for finished in self._done if finished[0] != ticket]
         for row in self._batch.rows:
             if row.reply.ticket == ticket:
                 with torch.inference_mode():
@@ -123,20 +134,20 @@ class TorchEngine:
         for reply in (*self._queue, *(row.reply for row in self._batch.rows)):
             self._grammars.remove(reply.ticket)
         self._queue.clear()
+        self._done.clear()
         with torch.inference_mode():
             self._batch.clear()
 
-    def _step(self) -> list[tuple[int, Completion]]:
-        done: list[tuple[int, Completion]] = []
+    def _step(self) -> None:
         if fresh := self._admissible():
             rows, logits = self._batch.add(fresh)
             for _ in fresh:
                 self._queue.popleft()
-            done += self._choose(rows, logits)
+            self._choose(rows, logits)
         if self._batch.rows:
             ready, logits = self._batch.step()
-            done += self._choose(ready, logits) if ready else []
-        return done
+            if ready:
+                self._choose(ready, logits)
 
     def _admissible(self) -> list[Reply]:
         """The replies at the head of the queue that fit beside the running rows."""
@@ -154,7 +165,7 @@ class TorchEngine:
     def _need(self, reply: Reply) -> int:
         return reply.longest * self._torch.token_bytes
 
-    def _choose(self, rows: Sequence[Row], logits: torch.Tensor) -> list[tuple[int, Completion]]:
+    def _choose(self, rows: Sequence[Row], logits: torch.Tensor) -> None:
         """Draw the next token of each row; the rows that finish with it leave."""
         tickets = [row.reply.ticket for row in rows]
         settings = [row.reply.request.sampling for row in rows]
@@ -166,7 +177,7 @@ class TorchEngine:
         )
         constrained = any(row.reply.constrained for row in rows)
         mask = self._grammars.fill(tickets) if constrained else None
-        sampled = self._sampler(_penalise(rows, logits), mask, drawn, self._chat.tokens.size)
+        sampled = self._sampler(_penalise(rows, logits), mask, drawn, self._chat.vocabulary.real)
         if NOTHING in sampled.ids:
             raise EngineError("the model gave no token that may come next", "report the model and the request")
         ids = sampled.ids.tolist()
@@ -177,7 +188,9 @@ class TorchEngine:
             self._force(row)
             if row.reply.request.grammar is not None and self._grammars.finished(row.reply.ticket):
                 row.reply.end("stop")
-        return [self._finish(row) for row in list(rows) if row.reply.finish]
+        for row in list(rows):
+            if row.reply.finish:
+                self._finish(row)
 
     def _force(self, row: Row) -> None:
         """Give a row the tokens that its grammar leaves no choice about."""
@@ -187,10 +200,10 @@ class TorchEngine:
             row.reply.accept(token, forced=True)
             row.pending.append(token)
 
-    def _finish(self, row: Row) -> tuple[int, Completion]:
-        self._batch.remove(row)
+    def _finish(self, row: Row) -> None:
+        self._done.append((row.reply.ticket, row.reply.completion()))
         self._grammars.remove(row.reply.ticket)
-        return row.reply.ticket, row.reply.completion()
+        self._batch.remove(row)
 
     def _constrain(self, reply: Reply) -> None:
         request = reply.request
@@ -204,14 +217,16 @@ class TorchEngine:
         if not _is_out_of_memory(error):
             self._abandon()
             raise EngineError(f"the model failed: {error}", "see the log; the night can be resumed") from error
-        running = [row.reply for row in self._batch.rows]
+        finished = {ticket for ticket, _ in self._done}
+        running = [row.reply for row in self._batch.rows if row.reply.ticket not in finished]
         self._batch.clear()
         self._batch.prefixes.shrink(self._batch.prefixes.budget // 2)
         if self._width == 1:
             self._abandon()
             raise OutOfMemory("one row alone does not fit in memory", "choose a smaller model or context") from error
         self._width = max(1, min(self._width, len(running) or self._width) // 2)
-        log.warning("%s ran out of memory: going on with %d rows", self.model.alias, self._width)
+        rows = "1 row" if self._width == 1 else f"{self._width} rows"
+        self._say(f"{self.model.alias} ran out of memory: going on with {rows}")
         for reply in reversed(running):
             reply.restart()
             self._grammars.remove(reply.ticket)

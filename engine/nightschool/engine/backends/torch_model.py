@@ -23,6 +23,8 @@ from nightschool.engine.backends.torch_attention import NAME, New, Plan, attenti
 
 PLAIN = {"full_attention", "sliding_attention"}
 STATEFUL = {"linear_attention", "conv"}
+STRANGE = {"attn_logit_softcapping": "soft-capped attention scores", "sinks": "attention sinks"}
+"""Attributes of attention modules, as transformers names them, whose values attention must not ignore."""
 
 AttentionInterface.register(NAME, attention)
 
@@ -67,9 +69,10 @@ class TorchModel:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
         text = config.get_text_config()
         types = getattr(text, "layer_types", None) or ["full_attention"] * text.num_hidden_layers
-        if unknown := set(types) - PLAIN - STATEFUL:
+        strange = [f"{kind} layers" for kind in sorted(set(types) - PLAIN - STATEFUL)] or _strange_attention(config)
+        if strange:
             raise Problem(
-                f"the transformers backend cannot run {alias}: it has {', '.join(sorted(unknown))} layers",
+                f"the transformers backend cannot run {alias}: it has {', '.join(strange)}",
                 "choose another model, or another backend with --backend",
             )
         self.types: list[str] = list(types)
@@ -95,11 +98,6 @@ class TorchModel:
         size = getattr(self._config, "head_dim", None) or self._config.hidden_size // self._config.num_attention_heads
         layers = sum(kind in PLAIN for kind in self.types)
         return int(layers * 2 * heads * size * self.dtype.itemsize)
-
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of all weights."""
-        return sum(weight.nbytes for weight in self.model.parameters())
 
     def no_states(self) -> States:
         """The states of a row that has not begun."""
@@ -155,6 +153,16 @@ def state_bytes(states: States) -> int:
         for layer in states
         for kind in ("conv_states", "recurrent_states")
         for tensor in _tensors(getattr(layer, kind))
+    )
+
+
+def _strange_attention(config: Any) -> list[str]:
+    """What the attention of this model does that ours does not, found on a model without memory behind it."""
+    with warnings.catch_warnings(), torch.device("meta"):
+        warnings.simplefilter("ignore")
+        modules = list(AutoModelForCausalLM.from_config(config, attn_implementation=NAME).modules())
+    return sorted(
+        {said for module in modules for name, said in STRANGE.items() if getattr(module, name, None) is not None}
     )
 
 

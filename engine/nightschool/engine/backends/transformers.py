@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nightschool.engine.models import ModelSpec
@@ -19,12 +20,12 @@ SPIN = "5000"
 two threads are then several times slower than one."""
 
 
-def load(spec: ModelSpec, width: int | None = None) -> TorchEngine:
-    """Load a model from its folder; never from anywhere else."""
+def load(spec: ModelSpec, *, width: int | None = None, say: Callable[[str], None] | None = None) -> TorchEngine:
+    """Load a model from its folder; never from anywhere else. `say` is told when memory runs out (default: the log)."""
     os.environ.setdefault("GOMP_SPINCOUNT", SPIN)
     from nightschool.engine.backends import torch_engine
 
-    return torch_engine.open_model(spec, width)
+    return torch_engine.open_model(spec, width, say)
 
 
 def measure_dtype(spec: ModelSpec) -> dict[str, float]:

@@ -6,7 +6,7 @@ them. A request without a grammar gets an empty text. The noise is that of the k
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -138,6 +138,6 @@ class UniformEngine:
         )
 
 
-def load(spec: ModelSpec, *, width: int | None = None) -> UniformEngine:
-    """The engine for a model's place, with a vocabulary of bytes."""
+def load(spec: ModelSpec, *, width: int | None = None, say: Callable[[str], None] | None = None) -> UniformEngine:
+    """The engine for a model's place, with a vocabulary of bytes; it has nothing to say."""
     return UniformEngine(spec, width=width or WIDTH)

@@ -43,6 +43,13 @@ class State:
     """A train trace by its id, of this iteration or an older one; None when it is gone, or of another split."""
     too_long: Callable[[SkillSet], str | None]
     """Why these skills would not fit the student's context; None when they fit."""
+    student: Meter | None = None
+    """Counts as the student does, who reads the examples; None: count as the proposer does."""
+
+    @property
+    def reader(self) -> Meter:
+        """Who counts what a skill holds."""
+        return self.student or self.proposer
 
 
 @dataclass(frozen=True, slots=True)

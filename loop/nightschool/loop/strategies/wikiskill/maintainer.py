@@ -1,7 +1,8 @@
 """The maintainer: one call that turns a sample of traces into edits of the wiki.
 
 The grammar is built from the wiki as it is shown: targets are spans that exist, evidence is traces that were seen, no
-span is edited twice. Evidence and index are written by code (nightschool.loop.wiki).
+span is edited twice. Evidence and index are written by code (nightschool.loop.wiki). A reply that a page does not take
+is retried with the reason; when the attempts are used up, its edits become lines at the ends of their pages.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from dataclasses import dataclass
 from importlib.resources import files as resources
 from typing import Any
 
+from nightschool.disk import patches
+from nightschool.disk.errors import Problem
 from nightschool.disk.patches import Edit
 from nightschool.engine import terms as t
 from nightschool.engine.grammar import Grammar
 from nightschool.engine.types import Completion, Message, Request, Sampling
 from nightschool.loop import excerpts, seeds
-from nightschool.loop.strategies.asking import RETRY_TOKENS, Tally, ask
+from nightschool.loop.strategies.asking import RETRY_TOKENS, Tally, Unusable, ask
 from nightschool.loop.strategies.base import State, Study
 from nightschool.loop.traces import Trace
-from nightschool.loop.wiki import Page, Wiki, new_page, revise
+from nightschool.loop.wiki import MAX_EVIDENCE, Page, Wiki, new_page, revise
 
 SLUG = r"[a-z][a-z0-9]{1,15}(-[a-z0-9]{1,12}){0,3}"
 MAX_OPTIONS = 63
@@ -28,6 +31,7 @@ MAX_CREATE = 2
 MAX_EDITS = 3
 LINE = 120
 REPLY_TOKENS = 600
+Learned = tuple[tuple[Page, ...], str, dict[str, int]]
 
 
 def sample(traces: Sequence[Trace], wiki: Wiki, *, fails: int, passes: int, seed: int) -> tuple[Trace, ...]:
@@ -55,7 +59,7 @@ class View:
 
 
 def grammar_for(view: View, *, first: bool) -> Grammar:
-    """The replies that make sense for this view; `first`: an empty wiki must gain a page."""
+    """The replies that make sense for this view; `first`: an empty wiki must gain a page, if there is anything to cite."""
     evidence = t.distinct(sorted(view.traces), 1, min(4, len(view.traces)))
     content = t.lines(1, 2, LINE)
     options = [
@@ -78,8 +82,8 @@ def grammar_for(view: View, *, first: bool) -> Grammar:
             "name": t.matching(SLUG),
             "kind": t.choice(["failure", "success"]),
             "scope": t.choice(["general", "workaround"]),
-            "problem": t.text(LINE),
-            "root_cause": t.text(LINE),
+            "problem": t.text(LINE, 1),
+            "root_cause": t.text(LINE, 1),
             "fix": t.lines(1, 2, LINE),
             "evidence": evidence,
         }
@@ -87,8 +91,8 @@ def grammar_for(view: View, *, first: bool) -> Grammar:
     fields: dict[str, t.Term] = {}
     if options:
         fields["edits"] = t.distinct_objects(options, 0, min(MAX_EDITS, len(options)))
-    fields["create"] = t.array(page, int(first), MAX_CREATE)
-    fields["log"] = t.text(LINE)
+    fields["create"] = t.array(page, int(first and bool(view.traces)), MAX_CREATE)
+    fields["log"] = t.text(LINE, 1)
     return Grammar.build(t.obj(fields))
 
 
@@ -102,30 +106,29 @@ def view_of(state: State, traces: Sequence[Trace], budget: int) -> View:
 
     ordered = sorted(state.wiki.pages, key=relevance)
     kept, _ = state.maintainer.take([page.text for page in ordered], budget)
-    pages = tuple(ordered[: min(len(kept), MAX_OPTIONS // 2)])
+    pages = tuple(ordered[index] for index in kept[: MAX_OPTIONS // 2])
     spans = [(page.id, span) for page in pages for span in page.spans()]
-    room = MAX_OPTIONS - len(pages)
-    if len(spans) > room:
-        spans = [
-            spans[n]
-            for n in sorted(random.Random(seeds.derive(state.seed, state.k, "spans")).sample(range(len(spans)), room))
-        ]
-    omitted = tuple(page.path for page in ordered[len(pages) :])
+    spans = seeds.some(spans, MAX_OPTIONS - len(pages), seeds.derive(state.seed, state.k, "spans"))
+    shown = {page.id for page in pages}
+    omitted = tuple(page.path for page in ordered if page.id not in shown)
     return View(pages, tuple(spans), {trace.task: trace for trace in traces}, omitted)
 
 
 def study(state: State, sampled: Sequence[Trace]) -> Generator[Request, Completion, Study]:
-    """One call of the maintainer, and what follows from its reply."""
+    """One call of the maintainer, and what follows from its reply; nothing sampled is nothing learned."""
+    if not sampled:
+        return Study(log="(no trace was sampled)")
     system = resources("nightschool.loop.strategies.wikiskill").joinpath("prompts/maintainer.md").read_text("utf-8")
-    room = state.maintainer.context - REPLY_TOKENS - RETRY_TOKENS - state.maintainer.text(system)
-    limit = min(state.settings.trace_chars, room * 2 // max(len(sampled), 1))
-    shown = [state.maintainer.fit(excerpts.show(trace, limit), room // 2 // max(len(sampled), 1)) for trace in sampled]
+    room = max(state.maintainer.context - REPLY_TOKENS - RETRY_TOKENS - state.maintainer.system(system.strip()), 0)
+    limit = min(state.settings.trace_chars, room * 2 // len(sampled))
+    shown = [state.maintainer.fit(excerpts.show(trace), room // 2 // len(sampled), limit) for trace in sampled]
     view = view_of(state, sampled, room // 3)
     index = state.maintainer.fit(state.wiki.index(), room // 8)
     pages = "\n\n".join(f"Page {page.id}\n{page.text}" for page in view.pages) or "(the wiki is empty)"
     prompt = f"{index}\n\n{pages}\n\n" + "\n\n".join(shown) + "\n\nReply with one JSON object."
     tally = Tally()
     settings = state.settings
+    refused: list[Mapping[str, Any]] = []
 
     def sampling(attempt: int) -> Sampling:
         return state.maintainer.draw(
@@ -134,29 +137,38 @@ def study(state: State, sampled: Sequence[Trace]) -> Generator[Request, Completi
             seed=seeds.derive(state.seed, "train", state.k, "maintainer", "", 0, attempt),
         )
 
+    def use(parsed: Mapping[str, Any]) -> Learned:
+        refused[:] = [parsed]
+        return learn(state, view, parsed)
+
     reply = yield from ask(
         tally,
         (Message("system", system.strip()), Message("user", prompt)),
         grammar_for(view, first=not state.wiki.pages),
         sampling,
-        lambda parsed: learn(state, view, parsed),
+        use,
         state.maintainer,
     )
-    if reply is None:
+    if reply is None and not refused:
         return Study(
             log="(the maintainer's reply could not be used)",
             replies=tally.replies,
             usage=tally.usage,
             omitted=view.omitted,
         )
-    pages_after, log, edits = reply[0]
+    pages_after, log, edits = reply[0] if reply else learn(state, view, refused[0], append=True)
     return Study(pages_after, log, edits, tally.replies, tally.usage, view.omitted)
 
 
-def learn(state: State, view: View, reply: Mapping[str, Any]) -> tuple[tuple[Page, ...], str, dict[str, int]]:
-    """The pages as they stand after the reply, its log line, and how many edits of each kind were applied."""
+def learn(state: State, view: View, reply: Mapping[str, Any], *, append: bool = False) -> Learned:
+    """The pages as they stand after the reply, its log line, and how many edits of each kind were applied.
+
+    Raises Unusable when a page does not take its edits; with `append` they go to the ends of their pages, and it never
+    raises.
+    """
     counts = {"total": 0, "applied": 0, "append": 0, "replace": 0, "insert_after": 0, "create": 0}
     changed: dict[str, Page] = {}
+    told = [reply["log"]]
     by_page: dict[str, list[Mapping[str, Any]]] = {}
     for edit in reply.get("edits", ()):
         by_page.setdefault(edit["page"], []).append(edit)
@@ -165,8 +177,21 @@ def learn(state: State, view: View, reply: Mapping[str, Any]) -> tuple[tuple[Pag
     for identity, edits in by_page.items():
         page = state.wiki.page(identity)
         cited = _traces(view, [task for edit in edits for task in edit["evidence"]])
-        changed[identity] = revise(page, [_edit(edit) for edit in edits], cited, state.k)
+        try:
+            changed[identity] = revise(page, [_edit(edit, append) for edit in edits], cited, state.k)
+        except (Problem, ValueError, TypeError) as error:
+            reason = error.what if isinstance(error, Problem) else str(error)
+            if not append:
+                raise Unusable(f"the page {identity} does not take the edits: {reason}") from None
+            changed[identity] = Page(identity, patches.apply(page.text, [_edit(edit, append) for edit in edits]))
+            told.append(f"({identity}: the evidence could not be noted: {reason})")
+        else:
+            gone = [item for item in page.evidence if item not in changed[identity].evidence]
+            if gone:
+                told.append(f"({identity}: evidence beyond {MAX_EVIDENCE} traces was dropped: {', '.join(gone)})")
         counts["applied"] += len(edits)
+    if append and counts["total"]:
+        told.append("(edits that a page did not take were appended)")
     wiki = state.wiki
     for item in reply["create"]:
         page = new_page(
@@ -182,12 +207,12 @@ def learn(state: State, view: View, reply: Mapping[str, Any]) -> tuple[tuple[Pag
         wiki = wiki.put(page)
         changed[page.id] = page
         counts["create"] += 1
-    return tuple(changed.values()), reply["log"], counts
+    return tuple(changed.values()), " ".join(told), counts
 
 
-def _edit(edit: Mapping[str, Any]) -> Edit:
+def _edit(edit: Mapping[str, Any], append: bool) -> Edit:
     content = "\n".join(f"- {' '.join(line.split())}" for line in edit["content"])
-    return Edit(op=edit["op"], content=content, target=edit.get("target"))
+    return Edit("append", content) if append else Edit(edit["op"], content, edit.get("target"))
 
 
 def _traces(view: View, tasks: Sequence[str]) -> list[Trace]:

@@ -13,18 +13,21 @@ from typing import Any
 
 from nightschool.disk import files, frontmatter, patches
 from nightschool.engine import terms as t
-from nightschool.loop import skills
-from nightschool.loop.excerpts import one_line, shrink
+from nightschool.loop import seeds, skills
+from nightschool.loop.excerpts import one_line
+from nightschool.loop.meter import Meter
 from nightschool.loop.skills import Example, Skill
 from nightschool.loop.strategies.base import Change, State
 from nightschool.loop.strategies.wikiskill.maintainer import LINE, SLUG
 from nightschool.loop.traces import Trace
 
+MOST = 63
+"""Ids among which a grammar can tell that none is cited twice."""
 MAX_SPANS = 40
 EXAMPLE_TOKENS = 200
+QUESTION_TOKENS = 40
+"""A question that is cut to less than this tells nothing."""
 MAX_RULES = 4
-ABOUT_ONE_ANSWER = ("expected ", "got ", "the answer is empty")
-"""How reasons begin that tell of one answer and hold no rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +41,36 @@ class Draft:
 
 def citable(state: State, traces: Sequence[Trace]) -> list[Trace]:
     """Traces that a skill may show as examples: those that fail and that no skill shows yet; when there are none, those
-    that fail although one does (shown again they may stick); then whatever is not shown."""
-    fresh = [trace for trace in traces if not state.skills.knows(trace.prompt)]
+    that fail although one does (shown again they may stick), even where the answer is too long to be shown; then
+    whatever is not shown. Where there are too many, some of them."""
+    examples = [example_of(state.reader, trace) for trace in traces]
+    pairs = list(zip(traces, examples, strict=True))
+    fresh = {trace.task for trace, example in pairs if not _known(state, trace, example)}
     failing = [trace for trace in traces if not trace.passed]
-    return ([trace for trace in failing if trace in fresh] or failing or fresh)[:63]
+    shown = [trace for trace, example in pairs if example and not trace.passed]
+    found = (
+        [trace for trace in shown if trace.task in fresh]
+        or shown
+        or failing
+        or [trace for trace, example in pairs if example and trace.task in fresh]
+    )
+    return seeds.some(found, MOST, seeds.derive(state.seed, state.k, "citable"))
+
+
+def _known(state: State, trace: Trace, example: Example | None) -> bool:
+    """Whether a skill shows this question, in full or as an example shortens it."""
+    return state.skills.knows(trace.prompt) or (example is not None and state.skills.knows(example.question))
 
 
 def proposal_term(state: State, traces: Sequence[Trace]) -> t.Term:
     """Create, patch one of the skills, or do nothing; alternatives without anything to cite are left out."""
     tasks = sorted(trace.task for trace in citable(state, traces))
-    pages = [page.id for page in state.wiki.pages][-63:]
+    pages = seeds.some([page.id for page in state.wiki.pages], MOST, seeds.derive(state.seed, state.k, "patterns"))
     alternatives: list[t.Term] = []
     if tasks:
         alternatives.append(_create(state, tasks, pages))
-    alternatives += [_patch(skill, tasks) for skill in state.skills.skills]
-    alternatives.append(t.obj({"action": t.choice(["no_action"]), "reason": t.text(LINE)}))
+    alternatives += [_patch(state, skill, tasks) for skill in state.skills.skills]
+    alternatives.append(t.obj({"action": t.choice(["no_action"]), "reason": t.text(LINE, 1)}))
     return t.alt(alternatives)
 
 
@@ -61,7 +79,7 @@ def _create(state: State, tasks: Sequence[str], pages: Sequence[str]) -> t.Term:
     fields: dict[str, t.Term] = {
         "action": t.choice(["create"]),
         "name": t.matching(SLUG),
-        "description": t.text(LINE),
+        "description": t.text(LINE, 1),
         "when": t.lines(1, 2, LINE),
         "when_not": t.lines(1, 1, LINE),
         "instructions": t.lines(1, 2, LINE),
@@ -72,8 +90,15 @@ def _create(state: State, tasks: Sequence[str], pages: Sequence[str]) -> t.Term:
     return t.obj(fields)
 
 
-def _patch(skill: Skill, tasks: Sequence[str]) -> t.Term:
-    spans = patches.spans(skill.skill_md, closed={skills.EXAMPLES})[:MAX_SPANS]
+def spans_of(skill: Skill) -> list[str]:
+    """Lines of a skill that an edit may name. What Markdown takes for headings in an example (indented, underlined) does
+    not end the section for us: no line of it is among them."""
+    closed = {line.strip() for line in skills.section(skill.body, skills.EXAMPLES).split("\n")}
+    return [span for span in patches.spans(skill.skill_md, closed={skills.EXAMPLES}) if span.strip() not in closed]
+
+
+def _patch(state: State, skill: Skill, tasks: Sequence[str]) -> t.Term:
+    spans = seeds.some(spans_of(skill), MAX_SPANS, seeds.derive(state.seed, state.k, "spans", skill.name))
     content = t.lines(1, 2, LINE)
     options = [
         t.obj({"op": t.choice(["replace", "insert_after"]), "target": t.choice([span]), "content": content})
@@ -107,11 +132,11 @@ def _created(state: State, cited: Sequence[Trace], proposal: Mapping[str, Any]) 
     patterns = proposal.get("patterns", [])
     text = skills.render(
         name,
-        description=proposal["description"].translate({ord("<"): "(", ord(">"): ")"}),
+        description=proposal["description"].strip().translate({ord("<"): "(", ord(">"): ")"}),
         when=proposal["when"],
         when_not=proposal["when_not"],
         instructions=[*proposal["instructions"], *recurring_reasons(cited)],
-        examples=[_example(state, trace) for trace in cited],
+        examples=_examples(state, cited),
         metadata={"scope": _scope(state, patterns), "model": state.model, "suite": state.suite},
     )
     origin = [f"iteration {state.k}, from {len(cited)} train tasks:", *(f"- {trace.id}" for trace in cited)]
@@ -138,28 +163,39 @@ def _patched(state: State, cited: Sequence[Trace], proposal: Mapping[str, Any]) 
     if rules:
         text = f"{skills.section(body, 'Instructions')}\n{skills.bullets(rules)}".strip()
         body = skills.replace_section(body, "Instructions", text)
-    if cited:
-        body = skills.add_examples(body, [_example(state, trace) for trace in cited])
-    purpose = old.purpose_md.rstrip() + f"\n- iteration {state.k}: patched, with {len(cited)} more examples\n"
+    examples = _examples(state, cited)
+    if examples:
+        body = skills.add_examples(body, examples)
+    purpose = old.purpose_md.rstrip() + f"\n- iteration {state.k}: patched, with {len(examples)} more examples\n"
     counts = Counter(item["op"] for item in proposal["edits"])
     edits_made = {"total": counts.total(), "applied": counts.total(), **counts}
     skill = Skill(old.name, frontmatter.join(front, body), purpose)
     change = _change(state, "patch", skill, old.skill_md, proposal, cited)
-    return Draft(change, f"patch of {old.name}: {counts.total()} edits, {len(cited)} examples", edits_made)
+    return Draft(change, f"patch of {old.name}: {counts.total()} edits, {len(examples)} examples", edits_made)
 
 
 def recurring_reasons(cited: Sequence[Trace]) -> list[str]:
-    """Reasons that graders gave for at least two of the cited failures: rules in the graders' own words."""
-    parts = Counter(part for trace in cited if not trace.passed for part in set(trace.reason.split("; ")))
-    rules = [part for part, number in parts.most_common() if number >= 2 and not part.startswith(ABOUT_ONE_ANSWER)]
-    return [one_line(part, LINE) for part in rules[:MAX_RULES]]
+    """What graders asked of at least two of the cited failures: rules in the graders' own words."""
+    rules = Counter(rule for trace in cited if not trace.passed for rule in dict.fromkeys(trace.rules))
+    return [one_line(rule, LINE) for rule, number in rules.most_common() if number >= 2][:MAX_RULES]
 
 
-def _example(state: State, trace: Trace) -> Example:
-    question = trace.prompt
-    while state.proposer.text(f"{question}\n{trace.expected}") > EXAMPLE_TOKENS and len(question) > 80:
-        question = shrink(question, len(question) * 3 // 4)
-    return Example(question, shrink(trace.expected, 400))
+def example_of(meter: Meter, trace: Trace) -> Example | None:
+    """Task and expected answer within EXAMPLE_TOKENS. A long question is cut; an answer never is, for it would teach a
+    wrong one: where it leaves no room for its question, there is no example."""
+    whole = Example(trace.prompt, trace.expected)
+    if meter.text(whole.render()) <= EXAMPLE_TOKENS:
+        return whole
+    room = EXAMPLE_TOKENS - meter.text(Example("", trace.expected).render())
+    if room < QUESTION_TOKENS:
+        return None
+    # a text by itself is counted with a template around it; where the parts meet, tokens may be others
+    example = Example(meter.fit(trace.prompt, room - 4 + meter.text("")), trace.expected)
+    return example if meter.text(example.render()) <= EXAMPLE_TOKENS else None
+
+
+def _examples(state: State, cited: Sequence[Trace]) -> list[Example]:
+    return [example for trace in cited if (example := example_of(state.reader, trace)) is not None]
 
 
 def _scope(state: State, patterns: Sequence[str]) -> str:

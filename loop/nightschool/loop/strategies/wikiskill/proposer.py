@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from importlib.resources import files as resources
 from typing import Any
 
+from nightschool.disk.errors import Problem
 from nightschool.engine import terms as t
 from nightschool.engine.grammar import Grammar
 from nightschool.engine.types import Completion, Message, Request, Sampling
 from nightschool.loop import excerpts, seeds, skills, wiki
+from nightschool.loop.meter import Meter
 from nightschool.loop.strategies.asking import RETRY_TOKENS, Tally, Unusable, ask
 from nightschool.loop.strategies.base import Proposal, State
 from nightschool.loop.strategies.wikiskill.proposal import Draft, draft_change, proposal_term
@@ -33,6 +35,12 @@ class Library:
     files: Mapping[str, str]
     traces: frozenset[str]
     """Paths that count as traces read."""
+    limit: int
+    """Characters of a trace that are shown, at most."""
+
+    def excerpt(self, path: str, meter: Meter) -> str:
+        """A file as it is shown."""
+        return meter.fit(self.files[path], OBSERVATION_TOKENS, self.limit if path in self.traces else None)
 
     def unread(self, reads: Sequence[str]) -> list[str]:
         """Paths not read yet, sorted."""
@@ -41,20 +49,20 @@ class Library:
 
 def library(state: State, traces: Sequence[Trace], limit: int) -> Library:
     """Everything that the proposer may read. Val and test are not among it, whatever a page cites."""
-    fresh = {f"traces/{trace.task}": excerpts.show(trace, limit) for trace in traces}
+    fresh = {f"traces/{trace.task}": excerpts.show(trace) for trace in traces}
     now = {trace.id for trace in traces}
     cited = {item for page in state.wiki.pages for item in page.evidence if item not in now}
     known = {item: trace for item in cited if (trace := state.trace(item)) is not None}
-    older = {f"raw/{item}": excerpts.show(trace, limit) for item, trace in known.items()}
+    older = {f"raw/{item}": excerpts.show(trace) for item, trace in known.items()}
     pages = {page.path: page.text for page in state.wiki.pages}
     known_skills = {f"skills/{skill.name}/SKILL.md": skill.skill_md for skill in state.skills.skills}
     impact = {f"impact/{n:03d}": text for n, (_, text) in enumerate(wiki.entries(state.impact), 1)}
-    return Library({**fresh, **older, **pages, **known_skills, **impact}, frozenset([*fresh, *older]))
+    return Library({**fresh, **older, **pages, **known_skills, **impact}, frozenset([*fresh, *older]), limit)
 
 
 def turn_grammar(unread: Sequence[str], proposal: t.Term | None) -> Grammar:
     """One action: read something unread, or finish (when `proposal` is given)."""
-    thought = t.text(THOUGHT)
+    thought = t.text(THOUGHT, 1)
     actions: list[t.Term] = []
     if unread:
         actions.append(t.obj({"thought": thought, "action": t.choice(["read_file"]), "path": t.choice(unread)}))
@@ -67,35 +75,41 @@ def opening(state: State, traces: Sequence[Trace], room: int) -> tuple[str, tupl
     """The first message: index, skill-impact (newest in full, older ones a line each), outcome of every train task."""
     meter = state.proposer
     entries = wiki.entries(state.impact)[::-1]
-    full, left = meter.take([text for _, text in entries], room // 4)
-    lines = [f"- {heading}" for heading, _ in entries[len(full) :]]
-    heads, cut = meter.take(lines, room // 8)
-    omitted = tuple(f"impact entry in full: {heading}" for heading, _ in entries[len(full) :])
-    outcomes = [excerpts.outcome(trace) for trace in sorted(traces, key=lambda trace: (trace.passed, trace.task))]
+    full, rest = meter.take([text for _, text in entries], room // 4)
+    heads, _ = meter.take([f"- {entries[index][0]}" for index in rest], room // 8)
+    tried = {index: entries[index][1] for index in full}
+    tried |= {rest[index]: f"- {entries[rest[index]][0]}" for index in heads}
+    ordered = sorted(traces, key=lambda trace: (trace.passed, trace.task))
+    outcomes = [excerpts.outcome(trace) for trace in ordered]
     shown, hidden = meter.take(outcomes, room // 3)
+    index = state.wiki.index()
+    fitted = meter.fit(index, room // 4)
     parts = [
-        "Wiki index:\n" + meter.fit(state.wiki.index(), room // 4),
+        "Wiki index:\n" + fitted,
         "Skills: " + (", ".join(state.skills) or "none yet"),
-        "Tried before, newest first:\n" + ("\n".join([*full, *heads]) or "nothing yet"),
-        "Outcome of every train task:\n" + "\n".join(shown),
+        "Tried before, newest first:\n" + ("\n".join(tried[n] for n in sorted(tried)) or "nothing yet"),
+        "Outcome of every train task:\n" + "\n".join(outcomes[n] for n in shown),
     ]
-    if hidden:
-        omitted = (*omitted, f"{hidden} train outcomes")
-    if left and cut:
-        omitted = (*omitted, f"{cut} older impact entries altogether")
-    return "\n\n".join(parts), omitted
+    omitted = [
+        *(["part of the wiki index"] if fitted != index else []),
+        *(f"impact entry {'in full' if n in tried else 'altogether'}: {entries[n][0]}" for n in rest),
+        *(f"outcome of {ordered[n].task}" for n in hidden),
+    ]
+    return "\n\n".join(parts), tuple(omitted)
 
 
 def propose(state: State, traces: Sequence[Trace]) -> Generator[Request, Completion, Proposal]:
     """Read, then finish with one change; a change that cannot be used goes back with the reason, bounded times."""
     meter, settings, tally = state.proposer, state.settings, Tally()
     system = resources("nightschool.loop.strategies.wikiskill").joinpath("prompts/proposer.md").read_text("utf-8")
-    room = meter.context - REPLY_TOKENS - RETRY_TOKENS - TURN_TOKENS - meter.text(system)
-    first, omitted = opening(state, traces, room)
-    messages = [Message("system", system.strip()), Message("user", first + "\n\nReply with one JSON action.")]
     books = library(state, traces, settings.trace_chars)
-    term = proposal_term(state, traces)
     minimum = min(settings.min_reads, len(books.traces))
+    room = max(meter.context - REPLY_TOKENS - RETRY_TOKENS - TURN_TOKENS - meter.system(system.strip()), 0)
+    # reading comes first; where the context holds both, it is not used up by what is told at once
+    share = max(room - minimum * (OBSERVATION_TOKENS + TURN_TOKENS), room // 3)
+    first, omitted = opening(state, traces, share)
+    messages = [Message("system", system.strip()), Message("user", first + "\n\nReply with one JSON action.")]
+    term = proposal_term(state, traces)
     reads: list[str] = []
     turns = max(settings.max_turns, minimum)
     for turn in range(turns + 1):
@@ -124,9 +138,7 @@ def propose(state: State, traces: Sequence[Trace]) -> Generator[Request, Complet
         reads.append(step)
         messages += [
             Message("assistant", text),
-            Message(
-                "user", f"{step}:\n{meter.fit(books.files[step], OBSERVATION_TOKENS)}\n\nReply with one JSON action."
-            ),
+            Message("user", f"{step}:\n{books.excerpt(step, meter)}\n\nReply with one JSON action."),
         ]
     return Proposal(
         None, "the proposer's reply could not be used", tuple(reads), {}, tally.replies, tally.usage, omitted
@@ -134,10 +146,13 @@ def propose(state: State, traces: Sequence[Trace]) -> Generator[Request, Complet
 
 
 def act(state: State, traces: Sequence[Trace], parsed: Mapping[str, Any]) -> str | Draft:
-    """The path to read, or the finished draft. Raises Unusable for a change that was rejected before or is too long."""
+    """The path to read, or the finished draft. Raises Unusable for a change that cannot be made."""
     if parsed["action"] == "read_file":
         return str(parsed["path"])
-    draft = draft_change(state, traces, parsed["proposal"])
+    try:
+        draft = draft_change(state, traces, parsed["proposal"])
+    except (Problem, ValueError, TypeError) as error:  # what a person wrote around it cannot be written again
+        raise Unusable(error.what if isinstance(error, Problem) else str(error)) from None
     if draft.change is None:
         return draft
     for fault in skills.faults(draft.change.skill.skill_md, draft.change.skill.name):
