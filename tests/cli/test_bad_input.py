@@ -194,16 +194,19 @@ def test_a_torn_journal_is_cut_and_the_night_goes_on(place: Path, run: Run) -> N
     assert len(journal.read_bytes().splitlines()) == len(lines)
 
 
-def test_a_model_without_weights_or_template(place: Path, run: Run, tokenizer_file: Path) -> None:
-    night = f"{EVOLVE} --backend transformers"
+def test_a_model_folder_that_lacks_something(place: Path, run: Run, tokenizer_file: Path) -> None:
+    folder, night = place / "model", f"{EVOLVE} --backend transformers"
+    models('dtype = "float32"\n')(place)
     refused(place, run, night, "tiny: there are no weights (*.safetensors) in", "add them to the folder")
-    (place / "model" / "model.safetensors").write_bytes(b"never read")
-    refused(place, run, night, "tiny cannot be loaded: Unrecognized model", "nightschool models check tiny")
-    config = {"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2}
-    (place / "model" / "config.json").write_text(json.dumps(config))
+    (folder / "model.safetensors").write_bytes(b"no weights")
     refused(place, run, night, "there is no", "give a folder that has it")
-    tokenizer_file.rename(place / "model" / "tokenizer.json")
+    tokenizer_file.rename(folder / "tokenizer.json")
     refused(place, run, night, "tiny has no chat template of its own", 'template = "plain"')
+    models('dtype = "float32"\ntemplate = "plain"\n')(place)
+    refused(place, run, night, "tiny cannot be loaded: Unrecognized model", "nightschool models check tiny")
+    small = {"num_hidden_layers": 1, "hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2}
+    (folder / "config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": 256, **small}))
+    refused(place, run, night, "tiny cannot be loaded: ", "nightschool models check tiny")
 
 
 def test_weights_with_another_sha256_are_not_used(

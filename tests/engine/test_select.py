@@ -122,7 +122,7 @@ def test_every_backend_is_written_or_refused_in_two_lines(
     with pytest.raises(Problem, match=f"has no {name} backend"):
         open_engine(SPEC, backend=name)
     if name == "openai":
-        with pytest.raises(Problem, match="^server: this version") as caught:
+        with pytest.raises(Problem, match=r"^server: this version") as caught:
             resolve(models, "server")
         assert "--backend" not in caught.value.advice
 

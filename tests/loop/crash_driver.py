@@ -68,10 +68,10 @@ def proposer(request: Request) -> str:
     first = "Skills: none yet" in request.messages[1].content
     cited = "train-k0" if first else "train-k1"
     if len(request.messages) == 2:
-        return compact({"thought": "", "action": "read_file", "path": f"traces/{cited}"})
+        return compact({"thought": "so", "action": "read_file", "path": f"traces/{cited}"})
     made = {"action": "create", "name": "helps" if first else "idle", **SKILL}
     made |= {"patterns": ["house-values"], "examples": [cited]}
-    return compact({"thought": "", "action": "finish", "proposal": made})
+    return compact({"thought": "so", "action": "finish", "proposal": made})
 
 
 def compact(value: object) -> str:

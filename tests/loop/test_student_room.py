@@ -159,14 +159,16 @@ def test_room_for_thinking_is_missed_before_the_night(desk: Callable[..., Any]) 
 def test_an_answer_has_one_line_or_several(desk: Callable[..., Any], shape: str) -> None:
     text = ANSWERS[shape]
     value: Any = text if shape == "line" else text.split("\n")
-    trace, _ = desk(lambda request: act("answer", answer=value), context=4096, grader={"kind": "exact", "expected": text})
+    trace, _ = desk(
+        lambda request: act("answer", answer=value), context=4096, grader={"kind": "exact", "expected": text}
+    )
     assert trace.answer == text
     assert trace.passed
 
 
 @pytest.mark.parametrize("max_tokens", [256, 1000])
 def test_a_long_answer_is_bounded_by_max_tokens(desk: Callable[..., Any], max_tokens: int) -> None:
-    text = "word " * (max_tokens - 30)
+    text = "word " * (max_tokens - 80)
     lines = [text[at : at + 500] for at in range(0, len(text), 500)]
     trace, _ = desk(
         lambda request: act("answer", answer=lines),
@@ -174,7 +176,7 @@ def test_a_long_answer_is_bounded_by_max_tokens(desk: Callable[..., Any], max_to
         max_tokens=max_tokens,
         grader={"kind": "contains", "expected": "word"},
     )
-    assert tokens(trace.answer) >= max_tokens - 40
+    assert tokens(trace.answer) >= max_tokens - 100
     assert trace.passed
 
 

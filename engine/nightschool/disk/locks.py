@@ -79,7 +79,8 @@ def _lock_soon(fd: int) -> None:
     """Lock at once, or after the instant that somebody looks whether the lock is held."""
     for wait in (0.01, 0.05):
         try:
-            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
         except BlockingIOError:
             time.sleep(wait)
     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

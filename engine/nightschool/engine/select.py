@@ -11,7 +11,8 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -104,11 +105,8 @@ def open_engine(
     """
     name = choose_backend(spec, backend).name
     require(spec, name)
-    try:
+    with _readable(spec):
         engine: Engine = import_module(f"nightschool.engine.backends.{name}").load(spec, width=width, say=say)
-    except (OSError, ValueError, KeyError) as error:  # what model libraries raise for a folder they cannot make out
-        told = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise Problem(f"{spec.alias} cannot be loaded: {told}", f"nightschool models check {spec.alias}") from error
     return engine
 
 
@@ -116,7 +114,20 @@ def measure_dtype(spec: ModelSpec) -> Mapping[str, float]:
     """Tokens a second by dtype on the spec's backend; empty where that backend has nothing to choose."""
     backend = import_module(f"nightschool.engine.backends.{spec.backend}")
     measure: Callable[[ModelSpec], Mapping[str, float]] | None = getattr(backend, "measure_dtype", None)
-    return measure(spec) if measure else {}
+    with _readable(spec):
+        return measure(spec) if measure else {}
+
+
+@contextmanager
+def _readable(spec: ModelSpec) -> Iterator[None]:
+    """Whatever a model library raises for a folder that it cannot make out is the folder's Problem."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        told = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise Problem(f"{spec.alias} cannot be loaded: {told}", f"nightschool models check {spec.alias}") from error
 
 
 def _first(name: str, device: str) -> Choice:

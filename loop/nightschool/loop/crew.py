@@ -50,7 +50,8 @@ class Crew:
     def meter(self, role: str) -> Meter:
         """The role's token counter."""
         model = self.model(role)
-        return Meter(lambda messages: self._meet(role).count(messages), model.context, model.sampling)
+        thinks = model.thinking is not None
+        return Meter(lambda messages: self._meet(role).count(messages), model.context, model.sampling, thinks)
 
     def facts(self, role: str) -> dict[str, Any]:
         """What computed a trace: backend, dtype, device, width, versions (empty where an engine does not tell)."""

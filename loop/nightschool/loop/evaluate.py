@@ -41,9 +41,9 @@ def evaluate(
         0,
         config.seed,
         engine.model.alias,
-        Meter(engine.count, engine.model.context, engine.model.sampling),
+        Meter(engine.count, engine.model.context, engine.model.sampling, engine.model.thinking is not None),
     )
-    refuse_long(suite, chosen, tasks, seat.meter)
+    refuse_long(suite, chosen, tasks, seat.meter, think=config.settings.think)
     done: dict[str, traces.Trace] = {}
     progress(0, len(tasks))
     for name, trace in drive(engine, {task.id: solve(seat, task) for task in tasks}):

@@ -20,7 +20,7 @@ from nightschool.loop.journal import Event, Journal, best_score
 from nightschool.loop.progress import Watcher
 from nightschool.loop.skills import SkillSet
 from nightschool.loop.strategies.base import Change, Proposal, State, Strategy, Study
-from nightschool.loop.student import answer_tokens, opening
+from nightschool.loop.student import needed_tokens
 from nightschool.loop.suite import Suite, Task
 from nightschool.loop.traces import Split, Trace
 from nightschool.loop.work import Work, summary
@@ -96,6 +96,7 @@ class Night:
             model=self.crew.model("student").alias,
             maintainer=self.crew.meter("maintainer"),
             proposer=self.crew.meter("proposer"),
+            student=self.crew.meter("student"),
             trace=self._train_trace,
             too_long=self._too_long,
         )
@@ -265,8 +266,8 @@ class Night:
         )
 
     def _too_long(self, candidate: SkillSet) -> str | None:
-        meter, suite = self.crew.meter("student"), self.suite
-        needed = max(meter.count(opening(suite, candidate, task)) + answer_tokens(suite, task) for task in suite.tasks)
+        meter, think = self.crew.meter("student"), self.config.settings.think
+        needed = max(needed_tokens(self.suite, candidate, task, meter, think=think) for task in self.suite.tasks)
         if needed <= meter.context:
             return None
         return f"with it the skills and the longest task need {needed} tokens, and the context has {meter.context}"

@@ -117,14 +117,15 @@ def _begin(space: Workspace, suite: Suite, config: Config, journal: Journal, cre
         return
     _refuse_mixed_controls(config.control, journal)
     _refuse_leaks(space, suite)
-    refuse_long(suite, skills.load(space.skills), suite.tasks, crew.meter("student"))
+    standing, think = skills.load(space.skills), config.settings.think
+    refuse_long(suite, standing, suite.tasks, crew.meter("student"), think=think)
     space.save(replace(config, measured=space.config().measured))
     first = _next_iteration(space, journal)
     journal.append(
         "night",
         first,
         identity=marks,
-        skills=skills.load(space.skills).sha,
+        skills=standing.sha,
         iterations=config.settings.iterations,
         roles=dict(crew.roles),
         control=config.control,

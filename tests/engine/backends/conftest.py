@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,16 @@ def tiny_spec(tiny_folder: Callable[[str], Path]) -> Callable[..., ModelSpec]:
         return ModelSpec(f"tiny-{kind}", f"path:{tiny_folder(kind)}", **settings)
 
     return spec
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(params=KINDS)

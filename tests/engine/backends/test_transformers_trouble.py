@@ -15,7 +15,9 @@ import torch
 from nightschool.disk.errors import Problem
 from nightschool.engine import terms
 from nightschool.engine.backends import torch_kv, torch_model
+from nightschool.engine.backends.torch_engine import TorchEngine
 from nightschool.engine.backends.transformers import load
+from nightschool.engine.chat import Chat
 from nightschool.engine.engine import Engine, drive
 from nightschool.engine.grammar import Grammar
 from nightschool.engine.models import ModelSpec
@@ -107,13 +109,16 @@ def test_a_reply_that_ends_at_once_survives_the_failure_of_the_others(
 def test_wherever_memory_runs_out_every_reply_comes_once(
     model: str, name: str, tiny_spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    want = answers(load(tiny_spec(model), width=6))
+    spec = tiny_spec(model)
+    chat = Chat(spec)
+    weights = torch_model.TorchModel(spec.alias, spec.folder, torch.float32, torch.device("cpu"))
+    want = answers(TorchEngine(chat, weights, 6))
     failed = 0
     for at in (1, 2, 4, 9):
         heard: list[str] = []
         with monkeypatch.context() as patch:
             calls = fail(patch, name, at)
-            engine = load(tiny_spec(model), width=6, say=heard.append)
+            engine = TorchEngine(chat, weights, 6, heard.append)
             got = answers(engine)
         failed += len(calls) >= at
         assert len(heard) == (len(calls) >= at)
@@ -154,8 +159,8 @@ def test_every_model_that_asks_for_such_attention_is_known_by_it() -> None:
     assert found and found <= set(torch_model.STRANGE)
 
 
-def test_ids_with_gaps_are_drawn_to_the_highest(kind: str, tiny_spec: Spec, tmp_path: Path) -> None:
-    spec = tiny_spec(kind)
+def test_ids_with_gaps_are_drawn_to_the_highest(tiny_spec: Spec, tmp_path: Path) -> None:
+    spec = tiny_spec("llama")
     for file in spec.folder.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     content = json.loads((tmp_path / "tokenizer.json").read_text())

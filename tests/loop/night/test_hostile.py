@@ -51,7 +51,7 @@ def test_a_reason_or_a_log_line_forges_no_entry(toy: Any, words: Any, text: str)
 @pytest.mark.parametrize("text", ONE_LINE)
 def test_the_words_of_a_page_stay_in_their_section(toy: Any, words: Any, text: str) -> None:
     fields = {"problem": text, "root_cause": text, "fix": [text]}
-    toy.studies += [{"create": [words.page("house-values", "train-k0", **fields)], "log": ""}]
+    toy.studies += [{"create": [words.page("house-values", "train-k0", **fields)], "log": "a"}]
     toy.night()
     page = wiki.load(toy.space.wiki).page("house-values")
     assert {page.part(title) for title in ("Problem", "Root cause", "Fix")} == {f"- {text}"}

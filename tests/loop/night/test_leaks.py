@@ -50,8 +50,8 @@ def greedy(toy: Any) -> Any:
         paths = [schema for schema in actions if "path" in schema["properties"]]
         if paths:
             path = paths[0]["properties"]["path"]["enum"][0]
-            return json.dumps({"thought": "", "action": "read_file", "path": path}, separators=(",", ":"))
-        finish = {"thought": "", "action": "finish", "proposal": toy.proposals.popleft()}
+            return json.dumps({"thought": "so", "action": "read_file", "path": path}, separators=(",", ":"))
+        finish = {"thought": "so", "action": "finish", "proposal": toy.proposals.popleft()}
         return json.dumps(finish, separators=(",", ":"))
 
     return propose

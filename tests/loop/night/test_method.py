@@ -122,8 +122,8 @@ def test_reading_ends_at_the_turn_limit(toy: Any) -> None:
 
     def greedy(request: Any) -> str:
         if "read_file" in request.grammar.lark:
-            return json.dumps({"thought": "", "action": "read_file", "path": next(shown)}, separators=(",", ":"))
-        return '{"thought":"","action":"finish","proposal":{"action":"no_action","reason":"at last"}}'
+            return json.dumps({"thought": "so", "action": "read_file", "path": next(shown)}, separators=(",", ":"))
+        return '{"thought":"so","action":"finish","proposal":{"action":"no_action","reason":"at last"}}'
 
     toy.propose = greedy
     toy.space.save(toy.space.config().changed(max_turns=3))
@@ -137,8 +137,8 @@ def test_other_reading_leaves_turns_for_the_traces(toy: Any) -> None:
     def curious(request: Any) -> str:
         for path in known:
             if path in request.grammar.lark:
-                return json.dumps({"thought": "", "action": "read_file", "path": path}, separators=(",", ":"))
-        return '{"thought":"","action":"finish","proposal":{"action":"no_action","reason":"at last"}}'
+                return json.dumps({"thought": "so", "action": "read_file", "path": path}, separators=(",", ":"))
+        return '{"thought":"so","action":"finish","proposal":{"action":"no_action","reason":"at last"}}'
 
     toy.propose = curious
     toy.space.save(toy.space.config().changed(max_turns=2))
@@ -208,7 +208,7 @@ def test_retries_fit_wherever_the_context_ends(toys: Any, words: Any) -> None:
         unread = [task["id"] for task in tasks if f"traces/{task['id']}" in request.grammar.lark]
         finish = {"action": "finish", "proposal": long}
         action = {"action": "read_file", "path": f"traces/{unread[0]}"} if unread else finish
-        return json.dumps({"thought": "", **action}, separators=(",", ":"))
+        return json.dumps({"thought": "so", **action}, separators=(",", ":"))
 
     with toy.opened() as night:
         traces = night.rollout(1, "train", night.suite.train, night.state(1).skills)
