@@ -234,3 +234,12 @@ def toys(tmp_path: Path) -> Callable[..., Toy]:
 @pytest.fixture
 def toy(toys: Callable[..., Toy]) -> Toy:
     return toys()
+
+
+@pytest.fixture
+def finished(toy: Any, words: Any) -> Any:
+    """After a night of an accept, a reject and a no_action."""
+    toy.proposals += [words.made("helps", "k0"), words.made("idle", "k1", instructions=["x"])]
+    toy.student = lambda request: "v-k0" if "# helps" in request.messages[0].content else "no idea"
+    toy.night(iterations=3)
+    return toy

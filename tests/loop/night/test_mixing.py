@@ -12,15 +12,6 @@ from nightschool.disk.errors import Problem
 from nightschool.loop.nights import resolve
 
 
-@pytest.fixture
-def finished(toy: Any, words: Any) -> Any:
-    """After a night of an accept, a reject and a no_action."""
-    toy.proposals += [words.made("helps", "k0"), words.made("idle", "k1", instructions=["x"])]
-    toy.student = lambda request: "v-k0" if "# helps" in request.messages[0].content else "no idea"
-    toy.night(iterations=3)
-    return toy
-
-
 def test_a_control_is_asked_for_anew_each_night(finished: Any) -> None:
     standing = finished.space.config()
     finished.space.save(standing.changed(control="nowiki"))

@@ -22,15 +22,6 @@ def documented() -> dict[str, list[str]]:
     return {key: re.findall(r"`(\w+)`", meaning) for keys, meaning in rows for key in re.findall(r"`(\w+)`", keys)}
 
 
-@pytest.fixture
-def finished(toy: Any, words: Any) -> Any:
-    """After a night of an accept, a reject and a no_action."""
-    toy.proposals += [words.made("helps", "k0"), words.made("idle", "k1", instructions=["x"])]
-    toy.student = lambda request: "v-k0" if "# helps" in request.messages[0].content else "no idea"
-    toy.night(iterations=3)
-    return toy
-
-
 @pytest.mark.parametrize("when", ["new", "finished"])
 def test_the_status_has_the_documented_keys_and_no_others(request: Any, when: str) -> None:
     toy = request.getfixturevalue("toy" if when == "new" else "finished")
