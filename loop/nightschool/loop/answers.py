@@ -60,9 +60,20 @@ def _last_end(text: str, option: str) -> int:
     """Where the last mention of the option ends, or -1."""
     label = len(option) == 1
     text = " ".join(unicodedata.normalize("NFKC", text).split()) if label else normalise(text)
-    wanted = re.escape(option if label else normalise(option))
-    ends = [match.end() for match in re.finditer(rf"(?<!\w){wanted}(?!\w)", text, re.ASCII)]
-    return ends[-1] if ends else -1
+    wanted = option if label else normalise(option)
+    start = text.rfind(wanted)
+    while start >= 0 and not _alone(text, start, start + len(wanted)):
+        start = text.rfind(wanted, 0, start + len(wanted) - 1)
+    return start + len(wanted) if start >= 0 else -1
+
+
+def _alone(text: str, start: int, end: int) -> bool:
+    """Whether no letter that has a case, no digit and no accent goes on before or after. CJK writes words without gaps."""
+    return not any(
+        char == "_" or char.isdigit() or char.lower() != char.upper() or unicodedata.combining(char)
+        for char in (text[start - 1 : start], text[end : end + 1])
+        if char
+    )
 
 
 def parse_json(text: str) -> Any:

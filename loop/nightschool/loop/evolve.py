@@ -26,7 +26,7 @@ def evolve(night: Night) -> None:
         if proposal.change is not None:
             outcome = night.try_out(k, proposal.change, parent, best)
         night.strategy.remember(state, outcome)
-        night.settle(outcome, proposal, best)
+        outcome = night.settle(outcome, proposal, best)
         if outcome.accepted and outcome.score is not None:
             best = outcome.score
     night.test()

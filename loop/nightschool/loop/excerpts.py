@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from nightschool.loop.traces import Trace
+
+MARK = re.compile(r"\[… ([0-9,]+) characters left out …\]")
 
 
 def one_line(text: str, limit: int = 200) -> str:
@@ -15,9 +19,12 @@ def shrink(text: str, limit: int) -> str:
     """Head and tail of a text that is too long, with a mark that tells how much is left out."""
     if len(text) <= limit:
         return text
-    keep = max(limit - len(_mark(len(text))), 2)
-    shorter = text[: keep - keep // 2] + _mark(len(text) - keep) + text[len(text) - keep // 2 :]
-    return min(shorter, text, key=len)
+    return min(cut(text, max(limit - len(_mark(len(text))), 2)), text, key=len)
+
+
+def cut(text: str, keep: int) -> str:
+    """Head and tail of a text, `keep` characters of it, with the mark between them."""
+    return text[: keep - keep // 2] + _mark(len(text) - keep) + text[len(text) - keep // 2 :]
 
 
 def _mark(number: int) -> str:

@@ -33,7 +33,7 @@ class Journal:
                     f"{path}:{number + 1}: journal schema {event.get('schema')!r}, this version reads {SCHEMA}",
                     "use the version of nightschool that made this workspace, or a newer one",
                 )
-            if event.get("n") != number or "event" not in event:
+            if event.get("n") != number or not isinstance(event.get("event"), str) or type(event.get("k")) is not int:
                 raise Problem(f"{path}:{number + 1}: event {number} expected", "restore the file from a backup")
 
     def append(self, event: str, k: int, **data: Any) -> Event:
@@ -60,6 +60,10 @@ class Journal:
     def find(self, event: str, k: int) -> Event | None:
         """The event of this kind and iteration in the current night."""
         return next((item for item in self.night() if item["event"] == event and item["k"] == k), None)
+
+    def last(self, event: str, k: int) -> Event | None:
+        """The same, of several the newest."""
+        return next((item for item in reversed(self.night()) if item["event"] == event and item["k"] == k), None)
 
     def of(self, event: str) -> list[Event]:
         """All events of this kind in the current night."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from nightschool.disk import files
@@ -16,6 +16,7 @@ from nightschool.disk.errors import Problem
 from nightschool.loop import plans, skills, stats, traces, wiki
 from nightschool.loop.crew import Crew
 from nightschool.loop.gate import Candidate, Decision, Gate, Outcome
+from nightschool.loop.hidden import Hidden
 from nightschool.loop.journal import Event, Journal, best_score
 from nightschool.loop.progress import Watcher
 from nightschool.loop.skills import SkillSet
@@ -44,7 +45,7 @@ class Night:
         """Begin, or take up, the night that the journal tells of (nights.py opens it)."""
         self.space, self.suite, self.config, self.journal = space, suite, config, journal
         self.crew, self.strategy, self.gate, self.watcher = crew, strategy, gate, watcher
-        self.work = Work(space, suite, config, crew, watcher)
+        self.work, self.hidden = Work(space, suite, config, crew, watcher), Hidden(suite)
         self.started = journal.night()[0]
         self.first = int(self.started["k"])
         self._clock = time.monotonic()
@@ -104,11 +105,17 @@ class Night:
     def rollout(
         self, k: int, split: Split, tasks: Sequence[Task], with_skills: SkillSet, **seat: Any
     ) -> tuple[Trace, ...]:
-        """The student on these tasks; traces that lie on the disk already are kept."""
-        event = self.journal.find(split, k)
+        """The student on these tasks; traces that lie on the disk already are kept.
+
+        A score counts for the skills that it was made with: when a person edits skills/ while a night is stopped, val
+        is run again. Train is not: what was seen was seen, and the accepted skill may stand already.
+        """
+        event, sha = self.journal.last(split, k), with_skills.sha
+        if event is not None and split != "train" and event.get("tried", sha) != sha:
+            event = None
         done = self.work.rollout(k, split, tasks, with_skills, kept=event is not None, **seat)
         if event is None:
-            self._journal(split, k, **summary(done))
+            self._journal(split, k, tried=sha, **summary(done))
         return done
 
     def study(self, k: int, seen: Sequence[Trace]) -> None:
@@ -180,17 +187,24 @@ class Night:
             )
         return Outcome(k, change.action, change.skill.name, event["score"], event["accepted"], event["reason"])
 
-    def settle(self, outcome: Outcome, proposal: Proposal, best: float) -> None:
-        """Carry the verdict out and write it down: skills/, skill-impact.md, logs.md."""
+    def settle(self, outcome: Outcome, proposal: Proposal, best: float) -> Outcome:
+        """Carry the verdict out and write it down: skills/, skill-impact.md, logs.md.
+
+        A person's word since the verdict (the night was killed in between) is the last.
+        """
         if outcome.accepted and proposal.change is not None:
             before, after = f"{best:.3f}", f"{outcome.score:.3f}"
             skill = proposal.change.skill.with_metadata(**{"val-before": before, "val-after": after})
-            plans.accept(self.space, skill)
-        else:
+            if reason := plans.withdrawn(self.space, outcome.k, proposal.change, skill):
+                outcome = replace(outcome, accepted=False, reason=reason)
+            else:
+                plans.accept(self.space, skill)
+        if not outcome.accepted:
             plans.reject(self.space)
         study = self.journal.find("study", outcome.k)
         plans.record(self.space, outcome, proposal, best, study["log"] if study else "")
         self._journal("settled", outcome.k, **{key: value for key, value in asdict(outcome).items() if key != "k"})
+        return outcome
 
     def test(self) -> None:
         """The test split, once, with the first and the final skills."""
@@ -223,9 +237,10 @@ class Night:
     # How stages are carried out.
 
     def _train_trace(self, identity: str) -> Trace | None:
-        """An older train trace, unless its task has left the train split since."""
+        """An older train trace, unless its task has left the train split since, or its question has."""
         known = {task.id for task in self.suite.train}
-        return traces.read_train(self.space.raw, identity) if identity.rsplit("/", 1)[-1] in known else None
+        trace = traces.read_train(self.space.raw, identity) if identity.rsplit("/", 1)[-1] in known else None
+        return None if trace is None or self.hidden.told(trace.prompt) else trace
 
     def _first_skills(self) -> SkillSet:
         """The skills with which the night began, as they were kept beside its traces."""
@@ -257,8 +272,10 @@ class Night:
         return str(next(event["skills"] for event in reversed(self.journal.night()) if "skills" in event))
 
     def _impact(self) -> str:
+        """What was tried, without what tells of a task that has left the train split since."""
         path = self.space.wiki / "skill-impact.md"
-        return files.read_text(path) if path.is_file() else ""
+        entries = wiki.entries(files.read_text(path)) if path.is_file() else []
+        return "\n".join(text for _, text in entries if not self.hidden.told(text))
 
     def _rejected(self) -> frozenset[str]:
         return frozenset(

@@ -16,9 +16,9 @@ from nightschool.disk.locks import Lock
 from nightschool.engine.engine import Engine
 from nightschool.engine.models import ModelSpec
 from nightschool.loop import skills, wiki
-from nightschool.loop.answers import normalise
 from nightschool.loop.crew import Crew
 from nightschool.loop.gate import make_gate
+from nightschool.loop.hidden import Hidden
 from nightschool.loop.journal import Event, Journal, best_score
 from nightschool.loop.night import Night
 from nightschool.loop.progress import Watcher
@@ -30,8 +30,6 @@ from nightschool.loop.suite import Suite, load_suite, shuffled
 from nightschool.loop.workspace import Config, Workspace
 
 SWEPT = ("suite", "skills", "candidate", "wiki", "raw", "memory")
-SHORTEST_QUESTION = 8
-"""Characters of a question that is too long to stand in another text by chance."""
 
 
 def strategy_for(control: str) -> Strategy:
@@ -146,17 +144,13 @@ def _refuse_mixed_controls(control: str, journal: Journal) -> None:
 
 def _refuse_leaks(space: Workspace, suite: Suite) -> None:
     """A val or test question that skills or pages already tell of (a task that was moved from train) measures nothing."""
-    known = [*space.skills.glob("*/SKILL.md"), *(space.wiki / "patterns").glob("*.md")]
-    texts = {path: normalise(files.read_text(path)) for path in known}
-    for split in ("val", "test"):
-        for task in suite.split(split):
-            question = normalise(task.prompt)
-            found = next((path for path, text in texts.items() if question in text), None)
-            if found is not None and len(question) >= SHORTEST_QUESTION:
-                raise Problem(
-                    f"{found} tells of the {split} task {task.id!r}, which must stay unseen",
-                    "move the task back to train, or remove it from that file",
-                )
+    hidden = Hidden(suite)
+    for path in (*space.skills.glob("*/SKILL.md"), *(space.wiki / "patterns").glob("*.md")):
+        if found := hidden.told(files.read_text(path)):
+            raise Problem(
+                f"{path} tells of the {found[0]} task {found[1].id!r}, which must stay unseen",
+                "move the task back to train, or remove it from that file",
+            )
 
 
 def _carried(space: Workspace, journal: Journal, marks: Mapping[str, Any]) -> float | None:

@@ -89,15 +89,31 @@ def read_proposal(space: Workspace, k: int, sha: str) -> Proposal:
 
 
 def write_candidate(space: Workspace, skill: Skill) -> None:
-    """Put the candidate beside skills/, from scratch: whatever lies there, with this skill added or replaced."""
+    """Put the candidate beside skills/, from scratch: whatever lies there, with this skill added or replaced.
+
+    Links stay links, save for this skill and its two files: what they lead to is a person's, and is not written.
+    """
     shutil.rmtree(space.candidate, ignore_errors=True)
     with files.explained(space.candidate):
-        for path in sorted(space.skills.rglob("*")):
-            if path.is_file():
-                copy = space.candidate / path.relative_to(space.skills)
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(path, copy)
+        space.candidate.mkdir(parents=True)
+        for path in sorted(space.skills.iterdir()) if space.skills.is_dir() else ():
+            _copy(path, space.candidate / path.name, follow=path.name == skill.name)
+        for name in ("SKILL.md", "PURPOSE.md"):
+            if (own := space.candidate / skill.name / name).is_symlink():
+                own.unlink()
     skills.write(space.candidate, SkillSet((skill,)))
+
+
+def _copy(path: Path, copy: Path, *, follow: bool) -> None:
+    """A file or a folder as it lies there; what is neither (a socket, a pipe) is left out."""
+    if path.is_symlink() and not follow:
+        copy.symlink_to(path.readlink())
+    elif path.is_dir():
+        copy.mkdir()
+        for inner in sorted(path.iterdir()):
+            _copy(inner, copy / inner.name, follow=False)
+    elif path.is_file():
+        shutil.copy(path, copy)
 
 
 def accept(space: Workspace, skill: Skill) -> None:
@@ -111,6 +127,18 @@ def stale(space: Workspace, change: Change) -> bool:
     """Whether a person has edited the skill since the change was made from it."""
     now = skills.load(space.skills).get(change.skill.name)
     return change.before != (now.skill_md if now else "")
+
+
+def withdrawn(space: Workspace, k: int, change: Change, skill: Skill) -> str | None:
+    """What a person did to the accepted skill between the gate's verdict and the swap of a resumed night, if anything."""
+    now = skills.load(space.skills).get(skill.name)
+    if now == skill:
+        return None
+    impact = space.wiki / "skill-impact.md"
+    headings = [heading for heading, _ in wiki.entries(files.read_text(impact))] if impact.is_file() else []
+    if wiki.revoked(k, skill.name, skill.skill_md) in headings:
+        return f"skills/{skill.name} was revoked meanwhile"
+    return f"skills/{skill.name} was edited by hand meanwhile; the edit stands" if stale(space, change) else None
 
 
 def reject(space: Workspace) -> None:

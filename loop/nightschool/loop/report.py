@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nightschool.disk import jsonl
+from nightschool.disk.errors import Problem
 from nightschool.loop.journal import Event, Journal, add_counts, best_score
-from nightschool.loop.workspace import Workspace
+from nightschool.loop.workspace import Config, Workspace
 
 REPLIES = ("total", "valid", "retried", "degraded")
 EDITS = ("total", "applied", "append", "replace", "insert_after")
@@ -20,6 +21,14 @@ TOKENS = {"prompt": "prompt_tokens", "cached": "cached_tokens", "generated": "ge
 def status(space: Workspace) -> dict[str, Any]:
     """The last night of this workspace, as `status --json` prints it."""
     config, night = space.config(), Journal(space.journal).night()
+    try:
+        return _status(space, config, night)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        what = f"{space.journal}: damaged event ({type(error).__name__}: {error})"
+        raise Problem(what, "restore the file from a backup") from error
+
+
+def _status(space: Workspace, config: Config, night: list[Event]) -> dict[str, Any]:
     result = _first(night, "result")
     baseline = _first(night, "baseline")
     settled = [event for event in night if event["event"] == "settled"]
@@ -36,7 +45,7 @@ def status(space: Workspace) -> dict[str, Any]:
         "model": start["roles"]["student"] if start else config.models.get("student"),
         "roles": start["roles"] if start else dict(config.models),
         "backend": start["identity"]["backend"] if start else config.backend,
-        "baseline": baseline["score"] if baseline else None,
+        "baseline": float(baseline["score"]) if baseline else None,
         "best": best_score(night),
         "iterations": [
             {key: event[key] for key in ("k", "action", "skill", "score", "accepted", "reason")} for event in settled

@@ -41,10 +41,15 @@ def fault(schema: dict[str, Any], value: Any) -> str | None:
         error = next(Draft202012Validator(schema).iter_errors(value), None)
     except Unresolvable as unresolvable:
         return f"the schema refers to {unresolvable.ref!r}, which it does not hold"
+    except RecursionError:
+        return "it is nested too deeply, or the schema refers to itself without an end"
+    except ArithmeticError:  # 1e400 is JSON, and no number that can be divided
+        return "a number in it is too large"
     if error is None:
         return None
     path = error.json_path.removeprefix("$").removeprefix(".")
-    return " ".join(f"{path}: {error.message}".removeprefix(": ").split())
+    told = " ".join(f"{path}: {error.message}".removeprefix(": ").split())
+    return told.encode(errors="replace").decode()  # a key may be half a surrogate pair, which no file can hold
 
 
 def _keywords(schema: Any) -> Iterator[tuple[str, Any]]:

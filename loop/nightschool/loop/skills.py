@@ -21,7 +21,7 @@ MAX_EXAMPLES = 8
 EXAMPLES = "Examples"
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 _BETWEEN = re.compile(r"\n\s*\n(?=Question: )")
-_MARKUP = re.compile(r"^(#|---|\.\.\.)", re.MULTILINE)
+_MARKUP = re.compile(r"^(?:#|---|\.\.\.)|(?<=\n)Question: ", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +228,8 @@ def bullets(lines: Sequence[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Verbatim, save that no line of it can open a heading or end the front matter."""
-    return _MARKUP.sub(r" \1", text.strip())
+    """Verbatim, save that no line of it can open a heading, end the front matter or begin another example."""
+    return _MARKUP.sub(r" \g<0>", text.strip())
 
 
 def _flat(text: str) -> str:

@@ -138,10 +138,10 @@ def _own_file(folder: Path, name: str) -> None:
 
 
 def _read_toml(path: Path) -> _Toml:
-    text = files.read_text(path)
+    text = files.read_text(path).removeprefix("\ufeff")
     try:
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # not all that tomllib raises is its own: a number of 5,000 digits
         at = re.search(r" \(at line (\d+), column \d+\)$", str(error))
         line = at.group(1) if at else len(text.splitlines())
         what = str(error).removesuffix(at.group() if at else "")

@@ -93,9 +93,22 @@ def read(raw: Path, identity: str) -> Trace:
         record["steps"] = tuple(Step(**step) for step in record["steps"])
         record["messages"] = tuple(record["messages"])
         record["rules"] = tuple(record.get("rules", ()))
+        _refuse_odd(record)
         return Trace(**record)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Problem(f"{path}: damaged trace ({error})", "delete the file; the next `evolve` makes it again") from None
+
+
+def _refuse_odd(record: Mapping[str, Any]) -> None:
+    """A trace is read by prompts, means and people: a field of another type is found here."""
+    texts = [record[key] for key in ("id", "task", "prompt", "answer", "expected", "reason", "finish", "skills_sha")]
+    texts += [message[key] for message in record["messages"] for key in ("role", "content")]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("a text is no text")
+    if isinstance(record["score"], bool) or not isinstance(record["score"], int | float):
+        raise TypeError(f"the score is {record['score']!r}")
+    if not all(isinstance(record.get(key, {}), dict) for key in ("usage", "engine", "replies")):
+        raise TypeError("a table is no table")
 
 
 def read_train(raw: Path, identity: str) -> Trace | None:

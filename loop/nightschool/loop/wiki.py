@@ -103,6 +103,8 @@ def load(folder: Path) -> Wiki:
     pages = []
     for path in sorted((folder / "patterns").glob("*.md")):
         text = files.read_text(path)
+        if path.stem.encode(errors="replace").decode() != path.stem:  # it stands in prompts and in the index
+            raise Problem(f"{str(path)!a}: the name is not UTF-8", "rename the file")
         try:
             frontmatter.split(text)
         except Problem as problem:
@@ -178,6 +180,11 @@ def entries(text: str) -> list[tuple[str, str]]:
     marks = [*re.finditer(r"^## (iteration .+)$", text, re.MULTILINE)]
     ends = [*[mark.start() for mark in marks], len(text)][1:]
     return [(mark[1], text[mark.start() : end].rstrip() + "\n") for mark, end in zip(marks, ends, strict=True)]
+
+
+def revoked(iteration: int, name: str, skill_md: str) -> str:
+    """The heading of a skill's revocation."""
+    return f"iteration {iteration} | revoked | {name} | {files.sha256_text(skill_md)[:8]}"
 
 
 def last_iteration(folder: Path) -> int:

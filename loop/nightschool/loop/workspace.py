@@ -20,6 +20,15 @@ from nightschool.loop.suite import materialise
 
 SCHEMA = 1
 MAKE_ONE = "make a workspace: nightschool new DIR --suite style"
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "suite": str,
+    "models": dict,
+    "backend": (str, type(None)),
+    "seed": int,
+    "control": str,
+    "table": dict,
+    "measured": dict,
+}
 CONTROLS = ("none", "random", "shuffled", "placebo", "nowiki")
 _IGNORED = "raw/\ncandidate/\nstrategy/\njournal.jsonl\nconfig.json\nreport.html\n.lock\n.*.tmp\n"
 
@@ -122,6 +131,9 @@ class Workspace:
         odd = sorted(set(record) - known - {"schema"}) + [key for key in ("suite", "settings") if key not in record]
         if odd:
             raise Problem(f"{path}: {odd[0]!r} is unknown or missing", "restore the file from a backup")
+        odd = [key for key, kinds in _KINDS.items() if key in record and not isinstance(record[key], kinds)]
+        if odd or not all(isinstance(alias, str) for alias in record.get("models", {}).values()):
+            raise Problem(f"{path}: {(odd or ['models'])[0]!r} is of another kind", "restore the file from a backup")
         settings = EvolveSettings.parse(record["settings"], str(path))
         return Config(**{key: value for key, value in record.items() if key in known} | {"settings": settings})
 
@@ -134,15 +146,14 @@ class Workspace:
 def create(root: Path, suite: str, config: Config) -> Workspace:
     """Make a workspace in `root`; refused when anything that it would write exists, and nothing is left half-made."""
     space = Workspace(root)
-    taken = [
-        path
-        for path in (root / "config.json", space.suite, space.skills, space.wiki, space.raw, space.journal)
-        if path.exists()
-    ]
+    own = (root / "config.json", space.suite, space.skills, space.wiki, space.raw, space.journal)
+    with files.explained(root):
+        taken = [path for path in own if path.exists()]
     if taken:
         raise Problem(f"{taken[0]} exists already", "choose another folder, or go on with `nightschool evolve` there")
-    made = not root.exists()
-    root.mkdir(parents=True, exist_ok=True)
+    with files.explained(root):
+        made = not root.exists()
+        root.mkdir(parents=True, exist_ok=True)
     try:
         made_suite = materialise(suite, space.suite)
         ignore = root / ".gitignore"
@@ -150,8 +161,8 @@ def create(root: Path, suite: str, config: Config) -> Workspace:
             files.write_atomic(ignore, _IGNORED)
         space.skills.mkdir()
         (space.wiki / "patterns").mkdir(parents=True)
-        own = config.settings.model_dump(exclude_unset=True)
-        settings = EvolveSettings.parse({**made_suite.settings, **own}, "suite.toml")
+        given = config.settings.model_dump(exclude_unset=True)
+        settings = EvolveSettings.parse({**made_suite.settings, **given}, "suite.toml")
         space.save(replace(config, settings=settings, table=made_suite.settings))
     except BaseException:
         for path in (root if made else space.suite, space.skills, space.wiki):
@@ -176,7 +187,7 @@ def _is_workspace(path: Path) -> bool:
         return False
     try:
         record = json.loads(path.read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         return (path.parent / "journal.jsonl").is_file() or (path.parent / "suite").is_dir()
     return isinstance(record, dict) and "schema" in record and ("settings" in record or "suite" in record)
 
@@ -184,7 +195,7 @@ def _is_workspace(path: Path) -> bool:
 def _json(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(files.read_text(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Problem(f"{path}: not JSON ({error})", "restore it from a backup") from None
     if not isinstance(record, dict):
         raise Problem(f"{path}: not a JSON object", "restore it from a backup")
