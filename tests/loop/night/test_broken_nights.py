@@ -172,7 +172,7 @@ def refuse(request: Any) -> str:
     """Read a trace, twice; then do nothing."""
     lark = request.grammar.lark
     key = next((key for key in ("k1", "k2", "k3") if f"traces/train-{key}" in lark), None)
-    step = {"thought": "so", "action": "read_file", "path": f"traces/train-{key}"}
+    step: dict[str, Any] = {"thought": "so", "action": "read_file", "path": f"traces/train-{key}"}
     if "finish" in lark:
         step = {"thought": "so", "action": "finish", "proposal": {"action": "no_action", "reason": "enough"}}
     return json.dumps(step, separators=(",", ":"))
