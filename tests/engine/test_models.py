@@ -175,3 +175,12 @@ def test_the_fingerprint_follows_weights_and_keys(places: Path) -> None:
     assert len({first, replace(spec, context=512).fingerprint, replace(spec, template="plain").fingerprint}) == 3
     (spec.folder / "model.safetensors").write_bytes(b"123")
     assert spec.fingerprint != first
+
+
+def test_a_number_that_python_cannot_read_is_a_broken_file(places: Path) -> None:
+    assert "not TOML" in problem(places, ENTRY.replace("4096", "4" * 5000)).what
+
+
+def test_a_byte_order_mark_is_nothing_to_complain_of(places: Path) -> None:
+    found = load_models(write(places / "m.toml", "\ufeff" + ENTRY), cwd=places / "here")
+    assert found.get("mine").context == 4096

@@ -99,8 +99,8 @@ class FileTable(Strict):
 def parse(text: str, path: Path) -> FileTable:
     """The tables of one models.toml; `path` is only named in Problems."""
     try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        raw = tomllib.loads(text.removeprefix("\ufeff"))
+    except ValueError as error:  # a TOMLDecodeError, or a number that is too long for Python
         raise _broken(str(error), path) from None
     try:
         tables = FileTable.model_validate(raw)
