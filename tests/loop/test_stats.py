@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nightschool.loop.stats import mean, paired
+from nightschool.loop.stats import mean, paired, sign_test
 
 SCORES = st.lists(st.tuples(*[st.floats(0, 1)] * 2), min_size=1, max_size=30)
 
@@ -69,3 +69,13 @@ def test_scores_must_be_paired_and_there() -> None:
         paired([], [])
     with pytest.raises(ValueError, match="no scores"):
         mean([])
+
+
+@pytest.mark.parametrize(("better", "worse", "p"), [(0, 0, 1), (1, 0, 1 / 2), (5, 0, 1 / 32), (2, 1, 1 / 2), (0, 3, 1)])
+def test_sign_test_by_hand(better: int, worse: int, p: float) -> None:
+    assert sign_test(better, worse) == p
+
+
+@given(st.integers(1, 60), st.integers(0, 60))
+def test_sign_test_and_its_complement_are_everything(better: int, worse: int) -> None:
+    assert sign_test(better, worse) + sign_test(worse + 1, better - 1) == pytest.approx(1)

@@ -27,7 +27,7 @@ def evolve(
     seed: Annotated[int | None, typer.Option(metavar="N", help="Everything drawn follows from it.")] = None,
     gate: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="When a candidate is kept: strict (better), tie, confirm (better twice)."),
+        typer.Option(metavar="NAME", help="When a candidate is kept: strict, sure, tie or confirm."),
     ] = None,
     control: Annotated[
         str | None,

@@ -1,7 +1,8 @@
 """The gate: whether a candidate skill set replaces the one that stands. Plain arithmetic, no model.
 
-Policies: `strict` (better than the best so far), `tie` (not worse), `confirm` (strictly better, and again in a second run
-at temperature above 0 against the standing skills run the same way). No policy eases the bar that it is given.
+Policies: `strict` (better than the best so far), `sure` (better, and on so many more tasks than it is worse that luck
+seldom does it), `tie` (not worse), `confirm` (better, and again in a second run at temperature above 0 against the
+standing skills run the same way). No policy eases the bar that it is given.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nightschool.disk.errors import Problem, nearest
+from nightschool.loop import stats
+
+ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +31,21 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Validation of a candidate: its score, the best before it, and the confirming pair when there was one."""
+    """Validation of a candidate: its score, the best before it, on how many tasks each is ahead, the confirming pair."""
 
     score: float
     best: float
+    better: int = 0
+    worse: int = 0
     confirmed: tuple[float, float] | None = None
     """(candidate, standing skills), both at temperature above 0."""
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[float, float]]) -> Candidate:
+        """From (standing score, candidate's score) of every val task."""
+        before, after = zip(*pairs, strict=True)
+        better = sum(new > old for old, new in pairs)
+        return cls(stats.mean(after), stats.mean(before), better, sum(new < old for old, new in pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +78,27 @@ class Strict:
         return Decision(accepted, f"val {candidate.score:.3f} is {word} the best so far, {candidate.best:.3f}")
 
 
+class Sure:
+    """Better than the best so far, and not by luck.
+
+    One lucky answer of a few dozen is a better score, and no evidence; a night that tries many candidates meets it
+    often. The one-sided sign test counts only tasks whose score changed, whatever its size.
+    """
+
+    confirms = False
+
+    def decide(self, history: Sequence[Outcome], candidate: Candidate) -> Decision:
+        """Accept iff score > best and luck would do as well in at most one of 20 nights without any effect."""
+        first = Strict().decide(history, candidate)
+        if not first.accepted:
+            return first
+        p = stats.sign_test(candidate.better, candidate.worse)
+        accepted = p <= ALPHA
+        word = "not luck" if accepted else "may be luck"
+        told = f"{candidate.better} tasks better, {candidate.worse} worse, p {p:.3f}: {word}"
+        return Decision(accepted, f"{first.reason}; {told}")
+
+
 class Tie:
     """Not worse than the best so far: neutral changes may compound later."""
 
@@ -93,7 +127,12 @@ class Confirm:
         return Decision(accepted, f"{first.reason}; {word} at temperature: {mine:.3f} against {standing:.3f}")
 
 
-GATES: dict[str, type[Strict] | type[Tie] | type[Confirm]] = {"strict": Strict, "tie": Tie, "confirm": Confirm}
+GATES: dict[str, type[Strict] | type[Sure] | type[Tie] | type[Confirm]] = {
+    "strict": Strict,
+    "sure": Sure,
+    "tie": Tie,
+    "confirm": Confirm,
+}
 
 
 def make_gate(name: str, *, student_temperature: float) -> Gate:

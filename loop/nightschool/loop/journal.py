@@ -14,6 +14,7 @@ from typing import Any
 
 from nightschool.disk.errors import Problem
 from nightschool.disk.jsonl import AppendLog
+from nightschool.loop.stats import mean
 
 SCHEMA = 1
 OWN = {"schema", "n", "event", "k", "time"}
@@ -80,14 +81,21 @@ class Journal:
         return max((int(item["k"]) for item in self.events), default=-1)
 
 
-def best_score(night: Sequence[Event]) -> float | None:
-    """The val score to beat: of the last baseline, or of what was accepted since; None before the first."""
-    scores = [
-        event["score"]
+def best_scores(night: Sequence[Event]) -> dict[str, float] | None:
+    """The val scores to beat, by task: of the last baseline, or of what was accepted since; None before the first."""
+    kept = {event["k"] for event in night if event["event"] == "settled" and event["accepted"]}
+    standing = [
+        event["scores"]
         for event in night
-        if event["event"] == "baseline" or (event["event"] == "settled" and event["accepted"])
+        if event["event"] == "baseline" or (event["event"] == "gate" and event["k"] in kept)
     ]
-    return float(scores[-1]) if scores else None
+    return dict(standing[-1]) if standing else None
+
+
+def best_score(night: Sequence[Event]) -> float | None:
+    """Their mean."""
+    scores = best_scores(night)
+    return None if scores is None else mean(tuple(scores.values()))
 
 
 def add_counts(*counts: Mapping[str, int | None]) -> dict[str, int]:

@@ -17,14 +17,14 @@ from nightschool.loop import plans, skills, stats, traces, wiki
 from nightschool.loop.crew import Crew
 from nightschool.loop.gate import Candidate, Decision, Gate, Outcome
 from nightschool.loop.hidden import Hidden
-from nightschool.loop.journal import Event, Journal, best_score
+from nightschool.loop.journal import Event, Journal, best_score, best_scores
 from nightschool.loop.progress import Watcher
 from nightschool.loop.skills import SkillSet
 from nightschool.loop.strategies.base import Change, Proposal, State, Strategy, Study
 from nightschool.loop.student import needed_tokens
 from nightschool.loop.suite import Suite, Task
 from nightschool.loop.traces import Split, Trace
-from nightschool.loop.work import Work, summary
+from nightschool.loop.work import Work, by_task, summary
 from nightschool.loop.workspace import Config, Workspace
 
 
@@ -55,11 +55,12 @@ class Night:
     def baseline(self) -> float:
         """The best val score so far: of the skills as they are, then of whatever was accepted."""
         if self.journal.find("baseline", self.first) is None:
-            standing, score = skills.load(self.space.skills), self.started["carried"]
+            standing, scores = skills.load(self.space.skills), self.started["carried"]
             plans.keep_first(self.space.iteration(self.first), standing)
-            if score is None or standing.sha != self.started["skills"]:
-                score = traces.mean(self.rollout(self.first, "val", self.suite.val, standing))
-            self._journal("baseline", self.first, score=score, skills=standing.sha)
+            if scores is None or standing.sha != self.started["skills"]:
+                scores = by_task(self.rollout(self.first, "val", self.suite.val, standing))
+            score = stats.mean(tuple(scores.values()))
+            self._journal("baseline", self.first, score=score, scores=scores, skills=standing.sha)
         best = best_score(self.journal.night())
         assert best is not None
         return best
@@ -71,7 +72,7 @@ class Night:
             return best
         self.watcher.note("skills/ was edited by hand: its val score is measured again")
         done = self.work.rollout(k, "edited", self.suite.val, now)
-        self._journal("baseline", k, skills=now.sha, **summary(done))
+        self._journal("baseline", k, scores=by_task(done), skills=now.sha, **summary(done))
         return traces.mean(done)
 
     def iterations(self) -> Iterator[int]:
@@ -168,10 +169,9 @@ class Night:
             candidate = parent.put(change.skill)
             plans.write_candidate(self.space, change.skill)
             ran = self.rollout(k, "val", self.suite.val, candidate)
-            score, decision = traces.mean(ran), self._decide(k, parent, candidate, traces.mean(ran), best)
+            score, decision = traces.mean(ran), self._decide(k, parent, candidate, ran)
             if plans.stale(self.space, change):
                 decision = Decision(False, f"skills/{change.skill.name} was edited by hand meanwhile; the edit stands")
-            scores = {trace.task: trace.score for trace in ran}
             event = self._journal(
                 "gate",
                 k,
@@ -183,7 +183,7 @@ class Night:
                 skill=change.skill.name,
                 fingerprint=change.fingerprint,
                 skills=candidate.sha if decision.accepted else self._measured_skills(),
-                scores=scores,
+                scores=by_task(ran),
             )
         return Outcome(k, change.action, change.skill.name, event["score"], event["accepted"], event["reason"])
 
@@ -252,12 +252,14 @@ class Night:
             )
         return first
 
-    def _decide(self, k: int, parent: SkillSet, candidate: SkillSet, score: float, best: float) -> Decision:
-        verdict = Candidate(score, best)
-        if self.gate.confirms and score > best:
+    def _decide(self, k: int, parent: SkillSet, candidate: SkillSet, ran: Sequence[Trace]) -> Decision:
+        standing = best_scores(self.journal.night())
+        assert standing is not None
+        verdict = Candidate.of([(standing[trace.task], trace.score) for trace in ran])
+        if self.gate.confirms and verdict.score > verdict.best:
             mine = self.rollout(k, "confirm", self.suite.val, candidate, attempt=1)
-            standing = self.rollout(k, "standing", self.suite.val, parent, attempt=1)
-            verdict = Candidate(score, best, (traces.mean(mine), traces.mean(standing)))
+            again = self.rollout(k, "standing", self.suite.val, parent, attempt=1)
+            verdict = replace(verdict, confirmed=(traces.mean(mine), traces.mean(again)))
         return self.gate.decide(self.history(), verdict)
 
     def _journal(self, event: str, k: int, **data: Any) -> Event:

@@ -19,7 +19,7 @@ from nightschool.loop import skills, wiki
 from nightschool.loop.crew import Crew
 from nightschool.loop.gate import make_gate
 from nightschool.loop.hidden import Hidden
-from nightschool.loop.journal import Event, Journal, best_score
+from nightschool.loop.journal import Event, Journal, best_scores
 from nightschool.loop.night import Night
 from nightschool.loop.progress import Watcher
 from nightschool.loop.strategies.base import Strategy
@@ -153,12 +153,12 @@ def _refuse_leaks(space: Workspace, suite: Suite) -> None:
             )
 
 
-def _carried(space: Workspace, journal: Journal, marks: Mapping[str, Any]) -> float | None:
-    """The best score of the last night, when nothing that it depends on has changed."""
+def _carried(space: Workspace, journal: Journal, marks: Mapping[str, Any]) -> dict[str, float] | None:
+    """The val scores to beat of the last night, when nothing that it depends on has changed."""
     night: list[Event] = journal.night()
     if not night or night[0]["identity"] != marks or night[-1]["event"] != "end":
         return None
-    return best_score(night) if night[-1]["skills"] == skills.load(space.skills).sha else None
+    return best_scores(night) if night[-1]["skills"] == skills.load(space.skills).sha else None
 
 
 def _next_iteration(space: Workspace, journal: Journal) -> int:

@@ -34,7 +34,8 @@ class EvolveSettings(Strict):
     )
     gate: Annotated[str, AfterValidator(_known_gate)] = Field(
         default="strict",
-        description="when a candidate is kept: strict (better), tie (not worse), confirm (better twice)",
+        description="when a candidate is kept: strict (better), sure (better, and not by luck), tie (not worse), "
+        "confirm (better twice)",
     )
     fail: int = Field(default=5, ge=0, le=SHOWN, description="failing traces that the maintainer sees, at most")
     passing: int = Field(

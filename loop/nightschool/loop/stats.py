@@ -7,6 +7,7 @@ counts per distinct difference, so scores of 0 and 1 cost next to nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -39,6 +40,13 @@ def mean(scores: Sequence[float]) -> float:
     if not scores:
         raise ValueError("no scores")
     return round(sum(scores) / len(scores), 9)
+
+
+def sign_test(better: int, worse: int) -> float:
+    """One-sided exact sign test: how often fair coins give at least `better` of the tasks that changed."""
+    changed = better + worse
+    ways: int = sum(math.comb(changed, heads) for heads in range(better, changed + 1))
+    return ways / float(2**changed)
 
 
 def paired(before: Sequence[float], after: Sequence[float], *, seed: int = 0) -> Comparison:

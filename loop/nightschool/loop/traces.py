@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from nightschool.disk import files
 from nightschool.disk.errors import Problem
+from nightschool.loop import stats
 
 SCHEMA = 1
 Split = Literal["train", "val", "test", "confirm", "standing", "edited"]
@@ -123,4 +124,4 @@ def exists(raw: Path, identity: str) -> bool:
 
 def mean(traces: tuple[Trace, ...]) -> float:
     """Mean score, rounded so that the order of summation cannot change a verdict."""
-    return round(sum(trace.score for trace in traces) / len(traces), 9)
+    return stats.mean([trace.score for trace in traces])

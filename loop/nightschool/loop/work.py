@@ -111,6 +111,11 @@ class Work:
         self.crew.restart(role)
 
 
+def by_task(done: Sequence[Trace]) -> dict[str, float]:
+    """The scores of a run, by task."""
+    return {trace.task: trace.score for trace in done}
+
+
 def summary(done: Sequence[Trace]) -> dict[str, Any]:
     """What the journal keeps of a run: score, cut answers, grammar-bound replies, tokens."""
     answers = {"total": len(done), "cut": sum(trace.finish == "length" for trace in done)}

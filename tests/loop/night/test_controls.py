@@ -10,6 +10,7 @@ import pytest
 from nightschool.disk.errors import Problem
 from nightschool.engine.backends.uniform import UniformEngine
 from nightschool.loop import wiki
+from nightschool.loop.gate import Candidate, make_gate
 
 
 def test_shuffled_shows_train_answers_of_other_tasks(toy: Any) -> None:
@@ -129,6 +130,30 @@ def test_confirm_is_refused_for_a_greedy_student(toy: Any) -> None:
     with pytest.raises(Problem, match="confirm needs a student temperature"):
         toy.night(gate="confirm")
     assert not toy.journal.events
+
+
+def test_sure_wants_more_than_luck_and_carries_what_stands_into_the_next_night(toys: Any, words: Any) -> None:
+    val = [
+        words.line("val", key, ask) | {"id": f"{ask}-{key}"}
+        for key in ("k0", "k1", "k2", "k3")
+        for ask in ("Tell", "Name", "Give")
+    ]
+    toy = toys(words.tasks | {"val": val}, gate="sure")
+    toy.proposals += [words.made("lucky", "k0"), words.made("real", "k0", "k1")]
+    toy.night(iterations=2)
+    lucky, real = toy.events("gate")
+    assert (lucky["score"], lucky["accepted"]) == (0.25, False)
+    assert lucky["reason"].endswith("3 tasks better, 0 worse, p 0.125: may be luck")
+    assert (real["score"], real["accepted"]) == (0.5, True)
+    assert real["reason"].endswith("6 tasks better, 0 worse, p 0.016: not luck")
+    toy.proposals += [words.made("more", "k2")]
+    toy.night(iterations=1)
+    assert toy.events("gate")[-1]["reason"].endswith("3 tasks better, 0 worse, p 0.125: may be luck")
+
+
+def test_sure_rejects_a_loss_that_outweighs_many_gains() -> None:
+    verdict = make_gate("sure", student_temperature=0).decide((), Candidate(0.4, 0.5, better=30, worse=2))
+    assert not verdict.accepted
 
 
 def test_an_unknown_gate_names_the_nearest(toy: Any) -> None:

@@ -25,13 +25,14 @@ stop = ["\\n"]
 [evolve]
 max_turns = 6
 min_examples = 8
+gate = "sure"
 """
 
 
 def generate(seed: int) -> SuiteFiles:
     rng = random.Random(f"runbook {seed}")
     facts = rng.sample(FACTS, N_FACTS)
-    questions = [text for fact in facts for text in (fact.train, fact.val, *fact.test)]
+    questions = [text for fact in facts for text in (fact.train, *fact.val, *fact.test)]
     values: list[str] = []
     for fact in facts:
         values.append(_draw(rng, fact.value, apart_from=[*questions, *values]))
@@ -41,7 +42,7 @@ def generate(seed: int) -> SuiteFiles:
     test: list[Task] = []
     for fact, value in zip(facts, values, strict=True):
         train.append(_task(fact.id, fact.train, value))
-        val.append(_task(f"{fact.id}-v", fact.val, value))
+        val.extend(_task(f"{fact.id}-v{n}", text, value) for n, text in enumerate(fact.val, 1))
         test.extend(_task(f"{fact.id}-t{n}", text, value) for n, text in enumerate(fact.test, 1))
     rng.shuffle(val)
     rng.shuffle(test)
