@@ -62,6 +62,12 @@ class Reply:
         sampling = self.request.sampling
         return len(self.prompt) + sampling.max_tokens + (self.thought.tokens + 1 if self.thought else 0)
 
+    @property
+    def drawing(self) -> tuple[float, int, float, int, int]:
+        """How its next token is drawn: temperature, top_k, top_p, seed, position."""
+        sampling = self.request.sampling
+        return sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed, len(self.ids)
+
     def accept(self, token: int, logprob: float = 0.0, forced: bool = False) -> None:
         """The next token; `finish` is set if the reply is over with it."""
         self._first = self._first or time.perf_counter()

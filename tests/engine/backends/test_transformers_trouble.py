@@ -16,7 +16,7 @@ from nightschool.disk.errors import Problem
 from nightschool.engine import terms
 from nightschool.engine.backends import torch_kv, torch_model
 from nightschool.engine.backends.torch_engine import TorchEngine
-from nightschool.engine.backends.transformers import load
+from nightschool.engine.backends.transformers import load, measure_dtype
 from nightschool.engine.chat import Chat
 from nightschool.engine.engine import Engine, drive
 from nightschool.engine.grammar import Grammar
@@ -180,3 +180,20 @@ def test_ids_with_gaps_are_drawn_to_the_highest(tiny_spec: Spec, tmp_path: Path)
         done.update(engine.step())
     assert all(1 <= (reply.usage.thinking_tokens or 0) <= 7 for reply in done.values())
     assert done[min(tickets)].valid
+
+
+def test_forced_text_is_read_in_one_step(tiny_spec: Spec) -> None:
+    engine = load(tiny_spec("llama"))
+    long = "the quick brown fox jumps over the lazy dog"
+    engine.submit(ask("x", Grammar.build(terms.alt([terms.const(long), terms.const("no")])), max_tokens=90, seed=1))
+    done: list[tuple[int, Completion]] = []
+    while not done:
+        done = engine.step()
+    (_, completion), *_ = done
+    assert completion.valid
+    if completion.text != '"no"':
+        assert (completion.usage.forced_tokens or 0) > 3
+
+
+def test_the_dtypes_that_a_device_has_are_measured(tiny_spec: Spec) -> None:
+    assert set(measure_dtype(tiny_spec("hybrid"))) == {"float32", "bfloat16"}

@@ -1,13 +1,12 @@
 """The engine of the transformers backend.
 
 Requests join a running batch between two steps and leave as they finish. `torch_batch.py` computes, `constraint.py`
-masks, the kernel chooses, `reply.py` keeps the books; this module brings them together and minds the memory.
+masks, the kernel chooses, `intake.py` and `reply.py` keep the books; this module brings them together.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
@@ -18,18 +17,15 @@ from nightschool.engine import probe
 from nightschool.engine.backends.torch_batch import Row, Snapshot, TorchBatch
 from nightschool.engine.backends.torch_model import TorchModel
 from nightschool.engine.chat import Chat
-from nightschool.engine.constraint import GrammarBatch
+from nightschool.engine.intake import Intake, Memory, is_out_of_memory
 from nightschool.engine.models import ModelSpec
 from nightschool.engine.prefix import PrefixTrie
-from nightschool.engine.reply import Reply, open_reply
-from nightschool.engine.types import Completion, EngineError, Message, OutOfMemory, Request
+from nightschool.engine.types import Completion, EngineError, Message, Request
 from nightschool.kernels.choose import choose
 from nightschool.kernels.reference import NOTHING, Rows
 
 log = logging.getLogger(__name__)
 
-WIDTH = 32
-"""Rows in a batch when nobody says: beyond, a CPU gains little."""
 SNAPSHOT_SHARE = 0.15
 """Of the free memory, for snapshots of prompts."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -58,27 +54,17 @@ class TorchEngine:
         self.model = chat.spec
         self._chat = chat
         self._torch = model
-        self._width = width or WIDTH
         free = _free_memory(model.device)
         snapshots = int(free * SNAPSHOT_SHARE)
-        self._room = free - snapshots
         self._batch = TorchBatch(model, PrefixTrie[Snapshot](snapshots))
-        self._grammars = GrammarBatch(chat.vocabulary)
+        self._intake = Intake(chat, Memory(free - snapshots, model.token_bytes), width, say or log.warning)
+        self._grammars = self._intake.grammars
         self._sampler, reason = choose(model.device.type)
-        self._queue: deque[Reply] = deque()
-        self._done: list[tuple[int, Completion]] = []
-        """What finished and was not handed out yet: a step that fails later must not lose it."""
-        self._tickets = 0
-        self._say = say or log.warning
         log.info("%s: %s on %s; %s", self.model.alias, model.dtype, model.device, reason)
 
     def submit(self, request: Request) -> int:
         """Queue a request."""
-        self._tickets += 1
-        reply = open_reply(self._tickets, request, self._chat)
-        self._constrain(reply)
-        self._queue.append(reply)
-        return reply.ticket
+        return self._intake.submit(request)
 
     def step(self) -> list[tuple[int, Completion]]:
         """Take in what fits, advance every row by a token, and give back what is finished."""
@@ -91,14 +77,12 @@ class TorchEngine:
         except EngineError:
             self._abandon()
             raise
-        done, self._done = self._done, []
-        return done
+        return self._intake.take()
 
     def cancel(self, ticket: int) -> None:
         """Forget a ticket, queued or running."""
-        self._grammars.remove(ticket)
-        self._queue = deque(reply for reply in self._queue if reply.ticket != ticket)
-        self._done = [finished for finished in self._done if finished[0] != ticket]
+        if not self._intake.cancel(ticket):
+            return
         for row in self._batch.rows:
             if row.reply.ticket == ticket:
                 with torch.inference_mode():
@@ -106,8 +90,7 @@ class TorchEngine:
 
     def capacity(self) -> int:
         """Rows of the longest kind that fit in memory."""
-        worst = self._torch.token_bytes * self.model.context
-        return max(1, min(self._width, self._room // max(worst, 1)))
+        return self._intake.capacity()
 
     def count(self, messages: Sequence[Message]) -> int:
         """Tokens of the prompt that these messages make."""
@@ -119,7 +102,7 @@ class TorchEngine:
             "backend": "transformers",
             "dtype": str(self._torch.dtype).removeprefix("torch."),
             "device": str(self._torch.device),
-            "width": self._width,
+            "width": self._intake.width,
             "versions": {name: version(name) for name in ("torch", "transformers")},
         }
 
@@ -131,52 +114,24 @@ class TorchEngine:
 
     def _abandon(self) -> None:
         """Lose all open tickets."""
-        for reply in (*self._queue, *(row.reply for row in self._batch.rows)):
-            self._grammars.remove(reply.ticket)
-        self._queue.clear()
-        self._done.clear()
+        self._intake.abandon()
         with torch.inference_mode():
             self._batch.clear()
 
     def _step(self) -> None:
-        if fresh := self._admissible():
-            rows, logits = self._batch.add(fresh)
-            for _ in fresh:
-                self._queue.popleft()
-            self._choose(rows, logits)
+        if fresh := self._intake.admit():
+            self._choose(*self._batch.add(fresh))
         if self._batch.rows:
             ready, logits = self._batch.step()
             if ready:
                 self._choose(ready, logits)
 
-    def _admissible(self) -> list[Reply]:
-        """The replies at the head of the queue that fit beside the running rows."""
-        running = [row.reply for row in self._batch.rows]
-        used = sum(self._need(reply) for reply in running)
-        fresh: list[Reply] = []
-        for reply in self._queue:
-            used += self._need(reply)
-            rows = len(running) + len(fresh)
-            if rows >= self._width or (rows and used > self._room):
-                break
-            fresh.append(reply)
-        return fresh
-
-    def _need(self, reply: Reply) -> int:
-        return reply.longest * self._torch.token_bytes
-
     def _choose(self, rows: Sequence[Row], logits: torch.Tensor) -> None:
         """Draw the next token of each row; the rows that finish with it leave."""
         tickets = [row.reply.ticket for row in rows]
-        settings = [row.reply.request.sampling for row in rows]
-        drawn = Rows.of(
-            [
-                (s.temperature, s.top_k, s.top_p, s.seed, len(row.reply.ids))
-                for s, row in zip(settings, rows, strict=True)
-            ]
-        )
         constrained = any(row.reply.constrained for row in rows)
         mask = self._grammars.fill(tickets) if constrained else None
+        drawn = Rows.of([row.reply.drawing for row in rows])
         sampled = self._sampler(_penalise(rows, logits), mask, drawn, self._chat.vocabulary.real)
         if NOTHING in sampled.ids:
             raise EngineError("the model gave no token that may come next", "report the model and the request")
@@ -190,7 +145,8 @@ class TorchEngine:
                 row.reply.end("stop")
         for row in list(rows):
             if row.reply.finish:
-                self._finish(row)
+                self._intake.finish(row.reply)
+                self._batch.remove(row)
 
     def _force(self, row: Row) -> None:
         """Give a row the tokens that its grammar leaves no choice about."""
@@ -200,39 +156,14 @@ class TorchEngine:
             row.reply.accept(token, forced=True)
             row.pending.append(token)
 
-    def _finish(self, row: Row) -> None:
-        self._done.append((row.reply.ticket, row.reply.completion()))
-        self._grammars.remove(row.reply.ticket)
-        self._batch.remove(row)
-
-    def _constrain(self, reply: Reply) -> None:
-        request = reply.request
-        try:
-            self._grammars.add(reply.ticket, request.grammar, request.sampling.max_tokens, reply.thought)
-        except ValueError as error:
-            raise Problem(f"no reply fits: {error}", "raise max_tokens") from None
-
     def _recover(self, error: BaseException) -> None:
         """Out of memory: let the running rows begin again, in a batch half as wide."""
-        if not _is_out_of_memory(error):
+        if not isinstance(error, torch.OutOfMemoryError) and not is_out_of_memory(error):
             self._abandon()
             raise EngineError(f"the model failed: {error}", "see the log; the night can be resumed") from error
-        finished = {ticket for ticket, _ in self._done}
-        running = [row.reply for row in self._batch.rows if row.reply.ticket not in finished]
         self._batch.clear()
         self._batch.prefixes.shrink(self._batch.prefixes.budget // 2)
-        if self._width == 1:
-            self._abandon()
-            raise OutOfMemory("one row alone does not fit in memory", "choose a smaller model or context") from error
-        self._width = max(1, min(self._width, len(running) or self._width) // 2)
-        rows = "1 row" if self._width == 1 else f"{self._width} rows"
-        self._say(f"{self.model.alias} ran out of memory: going on with {rows}")
-        for reply in reversed(running):
-            reply.restart()
-            self._grammars.remove(reply.ticket)
-            self._constrain(reply)
-            if all(queued is not reply for queued in self._queue):
-                self._queue.appendleft(reply)
+        self._intake.halve()
 
 
 def pick_device() -> torch.device:
@@ -267,10 +198,3 @@ def _free_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return int(probe.memory()[1] or 4_000_000_000)
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    text = str(error).lower()
-    return (
-        isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "allocate memory" in text or "out of memory" in text
-    )

@@ -1,9 +1,8 @@
-"""The transformers backend on tiny random models: plain, sliding-window and hybrid."""
+"""What every backend that runs a model in this process does alike: on tiny random models, plain, sliding-window, hybrid."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -14,8 +13,6 @@ import torch
 
 from nightschool.disk.errors import Problem
 from nightschool.engine import terms
-from nightschool.engine.backends import torch_batch, torch_model
-from nightschool.engine.backends.transformers import load, measure_dtype
 from nightschool.engine.grammar import Grammar, accepts
 from nightschool.engine.models import ModelSpec
 from nightschool.engine.reply import Reply
@@ -30,7 +27,6 @@ from nightschool.engine.types import (
 )
 from nightschool.kernels.reference import gumbel
 
-Spec = Callable[..., ModelSpec]
 SAMPLED: dict[int, list[bool]] = {}
 """Which tokens of a reply were sampled, by the reply's id()."""
 SYSTEM = Message("system", "the quick brown fox jumps over the lazy dog and checks the staging cluster first. " * 3)
@@ -101,8 +97,9 @@ def reference(spec: ModelSpec, prompt: list[int], ids: list[int]) -> torch.Tenso
     from transformers import AutoModelForCausalLM
 
     if spec.alias not in _MODELS:
+        own = spec.folder / "transformers"
         _MODELS[spec.alias] = AutoModelForCausalLM.from_pretrained(
-            spec.folder, attn_implementation="eager", dtype=torch.float32
+            own if own.is_dir() else spec.folder, attn_implementation="eager", dtype=torch.float32
         ).eval()
     with torch.inference_mode():
         logits = _MODELS[spec.alias](torch.tensor([prompt + ids]), use_cache=False).logits[0]
@@ -139,9 +136,9 @@ def check_same_text(spec: ModelSpec, one: Reply, other: Reply) -> None:
     assert abs(scores[one.ids[at]] - scores[other.ids[at]]) < 5e-3
 
 
-def test_a_mixed_batch(kind: str, tiny_spec: Spec, tokens_of: dict[int, Reply]) -> None:
-    spec = tiny_spec(kind)
-    engine = load(spec, width=24)
+def test_a_mixed_batch(kind: str, backend: Any, tokens_of: dict[int, Reply]) -> None:
+    spec = backend.spec(kind)
+    engine = backend.load(spec, width=24)
     made = requests()
     tickets = [engine.submit(request) for request in made[:14]]
     done: dict[int, Completion] = {}
@@ -172,13 +169,13 @@ def test_a_mixed_batch(kind: str, tiny_spec: Spec, tokens_of: dict[int, Reply]) 
         check_against_reference(spec, reply, completion)
 
 
-def test_the_same_text_alone_and_in_a_batch(kind: str, tiny_spec: Spec, tokens_of: dict[int, Reply]) -> None:
-    spec = tiny_spec(kind)
+def test_the_same_text_alone_and_in_a_batch(kind: str, backend: Any, tokens_of: dict[int, Reply]) -> None:
+    spec = backend.spec(kind)
     made = [request for request in requests() if request.sampling.max_tokens <= 120][::3]
-    engine = load(spec)
+    engine = backend.load(spec)
     together = finish(engine, len([engine.submit(request) for request in made]))
     batch = {ticket: tokens_of[ticket] for ticket in together}
-    alone = load(spec, width=1)
+    alone = backend.load(spec, width=1)
     for ticket, request in enumerate(made, start=1):
         assert alone.submit(request) == ticket
         finish(alone, 1)
@@ -186,23 +183,9 @@ def test_the_same_text_alone_and_in_a_batch(kind: str, tiny_spec: Spec, tokens_o
         check_same_text(spec, batch[ticket], one)
 
 
-class Counter:
-    """Prompt tokens that a model really reads."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.read = 0
-        original = torch_model.TorchModel.forward
-
-        def forward(model: Any, ids: torch.Tensor, *rest: Any) -> torch.Tensor:
-            self.read += ids.numel()
-            return original(model, ids, *rest)
-
-        monkeypatch.setattr(torch_model.TorchModel, "forward", forward)
-
-
-def test_a_shared_prefix_is_read_once(kind: str, tiny_spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = load(tiny_spec(kind))
-    counter = Counter(monkeypatch)
+def test_a_shared_prefix_is_read_once(kind: str, backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = backend.load(backend.spec(kind))
+    counter = backend.count_prompt_tokens(monkeypatch)
     made = [ask(f"question number {i}", max_tokens=1) for i in range(6)]
     sizes = [engine.count(request.messages) for request in made]
     for request in made:
@@ -222,9 +205,9 @@ def test_a_shared_prefix_is_read_once(kind: str, tiny_spec: Spec, monkeypatch: p
     assert counter.read == sum(engine.count(request.messages) - prefix for request in made)
 
 
-def test_a_conversation_goes_on_from_its_snapshot(kind: str, tiny_spec: Spec, tokens_of: dict[int, Reply]) -> None:
-    spec = tiny_spec(kind)
-    engine = load(spec)
+def test_a_conversation_goes_on_from_its_snapshot(kind: str, backend: Any, tokens_of: dict[int, Reply]) -> None:
+    spec = backend.spec(kind)
+    engine = backend.load(spec)
     turns = [SYSTEM, Message("user", "read the page about the cluster, and say what it is for " * 3)]
     cached = []
     for turn in range(4):
@@ -238,11 +221,11 @@ def test_a_conversation_goes_on_from_its_snapshot(kind: str, tiny_spec: Spec, to
 
 
 def test_prefill_in_several_passes_changes_nothing(
-    kind: str, tiny_spec: Spec, tokens_of: dict[int, Reply], monkeypatch: pytest.MonkeyPatch
+    kind: str, backend: Any, tokens_of: dict[int, Reply], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch_batch, "PASS", 23)
-    spec = tiny_spec(kind)
-    engine = load(spec)
+    backend.read_at_most(23, monkeypatch)
+    spec = backend.spec(kind)
+    engine = backend.load(spec)
     tickets = [engine.submit(ask(f"question {i} " * (1 + 4 * i), max_tokens=8)) for i in range(5)]
     done = finish(engine, 5)
     for ticket in tickets:
@@ -250,36 +233,34 @@ def test_prefill_in_several_passes_changes_nothing(
 
 
 def test_out_of_memory_halves_the_batch_and_loses_nothing(
-    kind: str, tiny_spec: Spec, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kind: str, backend: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = [ask(f"question {i}", max_tokens=10, temperature=0.8, seed=i) for i in range(8)]
-    calm = load(tiny_spec(kind), width=8)
+    calm = backend.load(backend.spec(kind), width=8)
     want = finish(calm, len([calm.submit(request) for request in made]))
-    engine = load(tiny_spec(kind), width=8)
-    original = torch_model.TorchModel.forward
-
-    def forward(model: Any, ids: torch.Tensor, *rest: Any) -> torch.Tensor:
-        if ids.shape[0] > 4 or (ids.shape[0] == 4 and ids.shape[1] == 1 and "once" not in seen):
-            seen.add("once")
-            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes")
-        return original(model, ids, *rest)
-
+    engine = backend.load(backend.spec(kind), width=8)
     seen: set[str] = set()
-    monkeypatch.setattr(torch_model.TorchModel, "forward", forward)
+
+    def run_out(rows: int, tokens: int) -> None:
+        if rows > 4 or (rows == 4 and tokens == 1 and "once" not in seen):
+            seen.add("once")
+            raise backend.out_of_memory
+
+    backend.before_passes(monkeypatch, run_out)
     got = finish(engine, len([engine.submit(request) for request in made]))
     assert "tiny-" in caplog.text and "ran out of memory: going on with" in caplog.text
     assert [got[t].text for t in sorted(got)] == [want[t].text for t in sorted(want)]
 
 
-def test_memory_that_never_suffices_is_an_error(tiny_spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = load(tiny_spec("llama"), width=4)
+def test_memory_that_never_suffices_is_an_error(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = backend.load(backend.spec("llama"), width=4)
     engine.submit(ask("x"))
 
-    def forward(*_: Any) -> torch.Tensor:
-        raise torch.OutOfMemoryError("out of memory")
+    def run_out(rows: int, tokens: int) -> None:
+        raise backend.out_of_memory
 
     with monkeypatch.context() as patch:
-        patch.setattr(torch_model.TorchModel, "forward", forward)
+        backend.before_passes(patch, run_out)
         with pytest.raises(OutOfMemory):
             for _ in range(5):
                 engine.step()
@@ -287,37 +268,37 @@ def test_memory_that_never_suffices_is_an_error(tiny_spec: Spec, monkeypatch: py
     assert finish(engine, 1)[ticket].usage.generated_tokens == 3
 
 
-def test_a_failing_model_is_an_engine_error(tiny_spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = load(tiny_spec("llama"))
+def test_a_failing_model_is_an_engine_error(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = backend.load(backend.spec("llama"))
     engine.submit(ask("x"))
 
-    def forward(*_: Any) -> torch.Tensor:
+    def fail(rows: int, tokens: int) -> None:
         raise RuntimeError("bad kernel")
 
-    monkeypatch.setattr(torch_model.TorchModel, "forward", forward)
+    backend.before_passes(monkeypatch, fail)
     with pytest.raises(EngineError, match="bad kernel"):
         engine.step()
     assert engine.step() == []
 
 
-def test_thinking_is_bounded_and_kept_apart(kind: str, tiny_spec: Spec) -> None:
-    engine = load(tiny_spec(kind))
+def test_thinking_is_bounded_and_kept_apart(kind: str, backend: Any) -> None:
+    engine = backend.load(backend.spec(kind))
     grammar = Grammar.build(terms.obj({"a": terms.text(8)}))
-    sampling = Sampling(max_tokens=40, think_tokens=12, temperature=1.0, seed=5)
     messages = (Message("user", "think about </think> it"),)
-    both = [Request(messages, given, sampling, think=True) for given in (grammar, None)]
-    tickets = [engine.submit(request) for request in both]
-    done = finish(engine, 2)
-    for ticket in tickets:
+    draws = [Sampling(max_tokens=40, think_tokens=12, temperature=2.0, seed=seed) for seed in range(4)]
+    made = [Request(messages, given, draw, think=True) for draw in draws for given in (grammar, None)]
+    done = finish(engine, len([engine.submit(request) for request in made]))
+    for ticket, request in enumerate(made, 1):
         completion = done[ticket]
         assert 1 <= (completion.usage.thinking_tokens or 0) <= 13
-        assert "</think>" not in completion.text and not completion.text.startswith("\n\n")
-    assert done[tickets[0]].valid and accepts(grammar, done[tickets[0]].text)
-    assert done[tickets[0]].thinking
+        assert "</think>" not in completion.text
+        if request.grammar is not None:
+            assert completion.valid and accepts(grammar, completion.text), "what ends the thinking is no part of it"
+    assert any(completion.thinking for completion in done.values())
 
 
-def test_stop_strings_end_free_text(tiny_spec: Spec) -> None:
-    engine = load(tiny_spec("llama"))
+def test_stop_strings_end_free_text(backend: Any) -> None:
+    engine = backend.load(backend.spec("llama"))
     request = ask("x", max_tokens=60, temperature=1.0, seed=1)
     whole = finish(engine, (engine.submit(request), 1)[1]).popitem()[1].text
     found = re.search(r"[ -~]{3}", whole[len(whole) // 3 :])
@@ -329,8 +310,8 @@ def test_stop_strings_end_free_text(tiny_spec: Spec) -> None:
     assert completion.finish == "stop" and completion.valid
 
 
-def test_a_repetition_penalty_changes_free_text_only(tiny_spec: Spec) -> None:
-    engine = load(tiny_spec("llama"))
+def test_a_repetition_penalty_changes_free_text_only(backend: Any) -> None:
+    engine = backend.load(backend.spec("llama"))
     texts = []
     for penalty in (1.0, 5.0):
         grammar = Grammar.regex("[a-z]{12}")
@@ -342,8 +323,8 @@ def test_a_repetition_penalty_changes_free_text_only(tiny_spec: Spec) -> None:
     assert texts[0][1] == texts[1][1]
 
 
-def test_a_prompt_that_does_not_fit_is_named(tiny_spec: Spec) -> None:
-    engine = load(tiny_spec("llama", context=128))
+def test_a_prompt_that_does_not_fit_is_named(backend: Any) -> None:
+    engine = backend.load(backend.spec("llama", context=128))
     with pytest.raises(PromptTooLong, match=r"message 1 \(system\)"):
         engine.submit(ask("short", max_tokens=100))
     with pytest.raises(Problem, match="max_tokens"):
@@ -352,29 +333,17 @@ def test_a_prompt_that_does_not_fit_is_named(tiny_spec: Spec) -> None:
     assert finish(engine, 1)[ticket].usage.generated_tokens
 
 
-def test_forced_text_is_read_in_one_step(tiny_spec: Spec, tokens_of: dict[int, Reply]) -> None:
-    spec = tiny_spec("llama")
-    engine = load(spec)
-    long = "the quick brown fox jumps over the lazy dog"
-    ticket = engine.submit(ask("x", Grammar.build(terms.alt([terms.const(long), terms.const("no")])), max_tokens=90))
-    completion = finish(engine, 1)[ticket]
-    assert completion.valid
-    if completion.text != '"no"':
-        assert (completion.usage.forced_tokens or 0) > 3
-
-
-def test_capacity_close_and_dtype(tiny_spec: Spec) -> None:
-    engine = load(tiny_spec("llama"), width=3)
+def test_capacity_close_and_dtype(backend: Any) -> None:
+    engine = backend.load(backend.spec("llama"), width=3)
     assert engine.capacity() == 3
     assert not engine.batch_invariant
     engine.close()
     with pytest.raises(Problem, match="float32"):
-        load(tiny_spec("llama", dtype="flaot32"))
-    assert set(measure_dtype(tiny_spec("hybrid"))) == {"float32", "bfloat16"}
+        backend.load(backend.spec("llama", dtype="flaot32"))
 
 
-def test_low_precision_still_obeys_grammars(kind: str, tiny_spec: Spec) -> None:
-    engine = load(tiny_spec(kind, dtype="bfloat16"))
+def test_low_precision_still_obeys_grammars(kind: str, backend: Any) -> None:
+    engine = backend.load(backend.spec(kind, dtype="bfloat16"))
     made = [ask(f"q {i}", grammar, max_tokens=200) for i, grammar in enumerate(grammars()[:8])]
     done = finish(engine, len([engine.submit(request) for request in made]))
     assert all(completion.valid for completion in done.values())

@@ -1,0 +1,22 @@
+"""The MLX backend: Apple silicon, and any other machine that MLX runs on. On mlx-lm's BatchGenerator, unchanged.
+
+`mlx_engine.py` is the engine; `mlx_model.py` loads the model and says what its caches can do; `mlx_rows.py` tells whose
+rows a batch holds; `mlx_sampler.py` masks and draws for all of them at once; `mlx_prefix.py` keeps computed prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from nightschool.engine.models import ModelSpec
+
+if TYPE_CHECKING:
+    from nightschool.engine.backends.mlx_engine import MLXEngine
+
+
+def load(spec: ModelSpec, *, width: int | None = None, say: Callable[[str], None] | None = None) -> MLXEngine:
+    """Load a model from its folder; never from anywhere else. `say` is told when memory runs out (default: the log)."""
+    from nightschool.engine.backends import mlx_engine
+
+    return mlx_engine.open_model(spec, width, say)
