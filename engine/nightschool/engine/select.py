@@ -110,12 +110,12 @@ def open_engine(
     return engine
 
 
-def measure_dtype(spec: ModelSpec) -> Mapping[str, float]:
-    """Tokens a second by dtype on the spec's backend; empty where that backend has nothing to choose."""
+def measure(spec: ModelSpec, what: str) -> Mapping[str, float]:
+    """Tokens a second by "dtype" or "width" on the spec's backend; empty where that backend has nothing to choose."""
     backend = import_module(f"nightschool.engine.backends.{spec.backend}")
-    measure: Callable[[ModelSpec], Mapping[str, float]] | None = getattr(backend, "measure_dtype", None)
+    timed: Callable[[ModelSpec], Mapping[str, float]] | None = getattr(backend, f"measure_{what}", None)
     with _readable(spec):
-        return measure(spec) if measure else {}
+        return timed(spec) if timed else {}
 
 
 @contextmanager

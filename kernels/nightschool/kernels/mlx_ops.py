@@ -61,7 +61,7 @@ def _logprobs(logits: mx.array, ids: mx.array, vocab: int, normalised: bool) -> 
     if normalised:
         return chosen
     # +inf counts as the largest number: a sum that holds one is that number, for all others vanish beside it.
-    return mx.minimum(chosen, LARGEST) - mx.minimum(mx.logsumexp(parts.clean(logits[:, :vocab]), axis=1), LARGEST)
+    return mx.minimum(chosen, LARGEST) - mx.minimum(parts.logsumexp(parts.clean(logits[:, :vocab])), LARGEST)
 
 
 def _groups(mask: Words | mx.array | None, rows: Rows) -> Iterator[tuple[Ints, str]]:

@@ -16,6 +16,7 @@ from nightschool.kernels.reference import GOLDEN, MIX_A, MIX_B, Floats, Rows, Wo
 Hashes = npt.NDArray[np.uint32]
 
 NEVER = -float("inf")
+BLOCK = 512
 LARGEST = float(np.finfo(np.float32).max)
 BITS_OF_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
 CAPS_OF_BYTE = np.where(BITS_OF_BYTE, LARGEST, NEVER).astype(np.float32)
@@ -31,6 +32,13 @@ def clean(logits: mx.array) -> mx.array:
     """In float32; NaN counts as impossible."""
     raw = logits.astype(mx.float32)
     return mx.where(raw == raw, raw, NEVER)
+
+
+def logsumexp(raw: mx.array) -> mx.array:
+    """Of each row, in blocks: on a CPU MLX adds up one after the other, which over a vocabulary loses four digits."""
+    batch, width = raw.shape
+    blocks = mx.pad(raw, ((0, 0), (0, -width % BLOCK)), constant_values=NEVER).reshape(batch, -1, BLOCK)
+    return mx.logsumexp(mx.logsumexp(blocks, axis=2), axis=1)
 
 
 def column(values: npt.NDArray[np.float32] | npt.NDArray[np.int64]) -> mx.array:

@@ -59,8 +59,8 @@ def opener(
             return uniform(select.resolve(models, student, config.backend)[0])
         spec, choice = select.resolve(models, alias, config.backend)
         say(f"loading {alias} with {choice.name}: {choice.reason}")
-        spec = settled(space, spec, select.measure_dtype)
-        return select.open_engine(spec, backend=choice.name, width=width, say=say)
+        spec, best = settled(space, spec, select.measure)
+        return select.open_engine(spec, backend=choice.name, width=width or best, say=say)
 
     return load
 

@@ -20,3 +20,10 @@ def load(spec: ModelSpec, *, width: int | None = None, say: Callable[[str], None
     from nightschool.engine.backends import mlx_engine
 
     return mlx_engine.open_model(spec, width, say)
+
+
+def measure_width(spec: ModelSpec) -> dict[str, float]:
+    """Tokens a second that this machine decodes at each width of the batch."""
+    from nightschool.engine.backends import mlx_measure
+
+    return mlx_measure.measure_width(spec)

@@ -19,7 +19,9 @@ from nightschool.engine.backends.mlx_model import MLXModel
 from nightschool.engine.backends.mlx_prefix import CHUNK, Prefixes
 from nightschool.engine.backends.mlx_rows import RowTags, TaggedModel
 from nightschool.engine.backends.mlx_sampler import SharedSampler
+from nightschool.engine.backends.mlx_store import PrefixStore
 from nightschool.engine.chat import Chat
+from nightschool.engine.folders import cache_home
 from nightschool.engine.intake import Intake, Memory, is_out_of_memory
 from nightschool.engine.models import ModelSpec
 from nightschool.engine.reply import Reply
@@ -58,7 +60,8 @@ class MLXEngine:
         snapshots = int(free * SNAPSHOT_SHARE)
         memory = Memory(free - snapshots, model.cost.token, model.cost.row)
         self._intake = Intake(chat, memory, 1 if model.kind == "single" else width, say or log.warning)
-        self._prefixes = Prefixes(model, snapshots)
+        disk = PrefixStore(cache_home() / "prefixes", chat, model.dtype)
+        self._prefixes = Prefixes(model, snapshots, disk)
         self._tagged = TaggedModel(model.net, chat.vocabulary.real)
         draw, reason = choose_draw(mlx_model.device())
         self._sampler = SharedSampler(
@@ -164,8 +167,8 @@ class MLXEngine:
         if spoken and self._sampler.calls == calls:
             raise _changed("does not call the shared sampler")
         for response in spoken:
-            reply = self._intake.running[known[response.uid]]
-            if not reply.ids or reply.ids[-1] != response.token:
+            reply = self._intake.running.get(known.get(response.uid, -1))
+            if reply is None or not reply.ids or reply.ids[-1] != response.token:
                 raise _changed("gave a row the token of another")
 
     def _keep(self, row: int) -> None:

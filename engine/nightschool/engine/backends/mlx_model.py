@@ -114,9 +114,21 @@ def _load(folder: Path, spec: ModelSpec) -> Any:
     if spec.dtype != "auto":
         if spec.dtype not in DTYPES:
             raise Problem(f"{spec.alias} has the unknown dtype {spec.dtype!r}", nearest(spec.dtype, DTYPES))
-        net.set_dtype(DTYPES[spec.dtype])
-        mx.eval(net.parameters())
+        _cast(net, DTYPES[spec.dtype])
     return net
+
+
+def _cast(net: Any, dtype: mx.Dtype) -> None:
+    """Floating-point weights to another type, but for those that the model itself wants precise."""
+    from mlx.utils import tree_map_with_path
+
+    may = getattr(net, "cast_predicate", None) or (lambda path: True)
+
+    def cast(path: str, leaf: mx.array) -> mx.array:
+        return leaf.astype(dtype) if mx.issubdtype(leaf.dtype, mx.floating) and may(path) else leaf
+
+    net.update(tree_map_with_path(cast, net.parameters()))
+    mx.eval(net.parameters())
 
 
 def _parts(caches: list[Any]) -> list[Any]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from nightschool.engine.backends.mlx_model import MLXModel
+from nightschool.engine.backends.mlx_store import Caches, PrefixStore
 from nightschool.engine.prefix import Entry, PrefixTrie
 from nightschool.engine.reply import Reply
 
@@ -20,8 +20,6 @@ WORTH_KEEPING = 32
 """Shorter stretches are computed again sooner than looked up."""
 CHUNK = 2048
 """Most tokens in one pass over a prompt: bounds the memory of activations."""
-
-Caches = list[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +37,10 @@ class Beginning:
 class Prefixes:
     """The snapshots of one model, under a budget of bytes."""
 
-    def __init__(self, model: MLXModel, budget: int) -> None:
-        """Nothing is stored yet."""
+    def __init__(self, model: MLXModel, budget: int, disk: PrefixStore) -> None:
+        """Nothing is stored yet, but for what lies on the disk."""
         self.trie: PrefixTrie[Caches] = PrefixTrie(budget)
-        self._model = model
+        self._model, self._disk = model, disk
         self._pinned: dict[int, list[Entry[Caches]]] = {}
 
     def begin(self, reply: Reply) -> Beginning:
@@ -53,8 +51,12 @@ class Prefixes:
         reply.cached = length
         head = reply.boundaries[0] if reply.boundaries else 0
         if head - length >= WORTH_KEEPING:
-            caches = copy.deepcopy(caches)
-            self._model.read(prompt[length:head], caches, CHUNK)
+            if (stored := self._disk.load(prompt[:head])) is not None:
+                caches, reply.cached = stored, head
+            else:
+                caches = copy.deepcopy(caches)
+                self._model.read(prompt[length:head], caches, CHUNK)
+                self._disk.save(prompt[:head], caches)
             length, entry = head, self._store(prompt[:head], caches)
         self._pin(reply, entry)
         stable = reply.boundaries[-1] if reply.boundaries else 0

@@ -54,11 +54,14 @@ class SharedSampler:
         """The next token of each row (B,), from the log probabilities of all tokens (B, V)."""
         self.calls += 1
         tickets = self._model.tickets
-        if len(tickets) != logprobs.shape[0]:
-            raise EngineError(f"{logprobs.shape[0]} rows, but {len(tickets)} are known", "report the model")
+        if len(tickets) != logprobs.shape[0] or not self._running.keys() >= set(tickets):
+            raise EngineError(
+                f"mlx-lm has {logprobs.shape[0]} rows, and they are those of {sorted(tickets)} of {sorted(self._running)}",
+                "report the model and the version of mlx-lm",
+            )
         mx.async_eval(logprobs)
         self._hear(tickets)
-        live = [ticket for ticket in tickets if (reply := self._running.get(ticket)) and not reply.finish]
+        live = [ticket for ticket in tickets if not self._running[ticket].finish]
         replies = [self._running[ticket] for ticket in tickets]
         scores = self._penalise(replies, logprobs)
         rows = Rows.of([reply.drawing for reply in replies])

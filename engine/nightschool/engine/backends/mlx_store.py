@@ -1,0 +1,96 @@
+"""Computed prompts on the disk, so that the next process need not compute a long system prompt again.
+
+On disk: `prefixes/TOKENS-MODEL.safetensors` in the cache folder, written by mlx-lm, with metadata that says of which model,
+tokenizer, tokens and version of mlx-lm it is. A file whose metadata does not say exactly what is looked for is stale: it
+is removed and never used. All of it may be deleted at any time; the oldest go when there is too much.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from array import array
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from nightschool.engine.chat import Chat
+
+log = logging.getLogger(__name__)
+
+SCHEMA = 1
+LEAST = 512
+"""Tokens: a shorter prompt is computed sooner than read."""
+LIMIT = 2_000_000_000
+"""Bytes of all files together."""
+
+Caches = list[Any]
+
+
+class PrefixStore:
+    """The stored prompts of one model."""
+
+    def __init__(self, folder: Path, chat: Chat, dtype: str) -> None:
+        """`folder` need not exist."""
+        self._folder = folder
+        self._stamp = {
+            "schema": str(SCHEMA),
+            "model": chat.spec.fingerprint,
+            "tokenizer": sha256(chat.tokens.json.encode()).hexdigest(),
+            "dtype": dtype,
+            "mlx-lm": version("mlx-lm"),
+        }
+
+    def load(self, tokens: Sequence[int]) -> Caches | None:
+        """The caches of exactly these tokens, if they are here and not stale."""
+        from mlx_lm.models.cache import load_prompt_cache
+
+        path = self._path(tokens)
+        if len(tokens) < LEAST or not path.is_file():
+            return None
+        try:
+            caches, found = load_prompt_cache(str(path), return_metadata=True)
+        except (OSError, RuntimeError, ValueError, KeyError) as error:
+            caches, found = None, {"error": str(error)}
+        if found != self._stamp | {"tokens": _digest(tokens)}:
+            log.warning("%s is stale and was removed: the prompt is computed again", path)
+            path.unlink(missing_ok=True)
+            return None
+        os.utime(path)
+        return list(caches or ())
+
+    def save(self, tokens: Sequence[int], caches: Caches) -> None:
+        """Keep the caches of these tokens; a disk that does not take them is no reason to stop."""
+        from mlx_lm.models.cache import save_prompt_cache
+
+        if len(tokens) < LEAST:
+            return
+        path = self._path(tokens)
+        new = path.with_name(f".{path.stem}.{os.getpid()}.safetensors")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            save_prompt_cache(str(new), caches, self._stamp | {"tokens": _digest(tokens)})
+            new.replace(path)
+            self._prune()
+        except (OSError, RuntimeError, ValueError) as error:
+            log.warning("a computed prompt was not kept: %s", error)
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
+
+    def _path(self, tokens: Sequence[int]) -> Path:
+        return self._folder / f"{_digest(tokens)[:24]}-{self._stamp['model']}.safetensors"
+
+    def _prune(self) -> None:
+        """Remove the oldest files beyond the limit, and what a kill left half-written."""
+        kept = 0
+        for path in sorted(self._folder.glob("*.safetensors"), key=lambda file: -file.stat().st_mtime):
+            kept += path.stat().st_size
+            if kept > LIMIT:
+                path.unlink(missing_ok=True)
+
+
+def _digest(tokens: Sequence[int]) -> str:
+    return sha256(array("q", tokens).tobytes()).hexdigest()

@@ -1,0 +1,298 @@
+"""The MLX backend: whose rows are whose, one sampler a step, prompts on the disk, widths, and what breaks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nightschool.disk.errors import MachineProblem, Problem
+from nightschool.engine.grammar import Grammar, accepts
+from nightschool.engine.models import ModelSpec
+from nightschool.engine.types import Completion, EngineError, Message, Request, Sampling
+
+pytest.importorskip("mlx_lm", reason="mlx-lm is not installed: pip install 'mlx[cpu]' mlx-lm")
+
+from nightschool.engine.backends import mlx_engine, mlx_model, mlx_store
+from nightschool.engine.backends.mlx import load, measure_width
+from nightschool.engine.backends.mlx_engine import MLXEngine
+from nightschool.engine.backends.mlx_rows import RowTags
+
+Spec = Callable[..., ModelSpec]
+SYSTEM = Message("system", "the quick brown fox jumps over the lazy dog and checks the staging cluster first. " * 3)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request; `steps` pass before it arrives, and it is cancelled after so many more, if at all."""
+
+    steps: int
+    words: int
+    free: bool
+    length: int
+    temperature: float
+    stop: bool
+    cancelled: int | None
+
+
+ASKS = st.lists(
+    st.builds(
+        Ask,
+        st.integers(0, 6),
+        st.integers(0, 40),
+        st.booleans(),
+        st.integers(1, 12),
+        st.sampled_from([0.0, 0.8, 1.5]),
+        st.booleans(),
+        st.none() | st.integers(0, 8),
+    ),
+    min_size=2,
+    max_size=9,
+)
+
+
+@pytest.fixture(scope="module")
+def engine(mlx_spec: Spec) -> MLXEngine:
+    return load(mlx_spec("llama"), width=4)
+
+
+def grammar_of(place: int, length: int) -> Grammar:
+    """Nobody else's reply obeys it."""
+    return Grammar.regex(f"row{place}:[a-z ]{{1,{length}}}")
+
+
+def run(engine: MLXEngine, asks: list[Ask]) -> None:
+    """Let them all arrive and leave; whoever gets a reply gets the one that is due to them."""
+    tickets: dict[int, int] = {}
+    leave: list[tuple[int, int]] = []
+    done: dict[int, Completion] = {}
+    clock = 0
+
+    def step() -> None:
+        nonlocal clock
+        for ticket in [ticket for due, ticket in leave if due == clock and ticket not in done]:
+            engine.cancel(ticket)
+            del tickets[ticket]
+        done.update(engine.step())
+        clock += 1
+
+    for place, ask in enumerate(asks):
+        for _ in range(ask.steps):
+            step()
+        sampling = Sampling(
+            max_tokens=ask.length if ask.free else 40,
+            temperature=ask.temperature,
+            seed=place,
+            stop=("e",) if ask.stop else (),
+        )
+        given = None if ask.free else grammar_of(place, ask.length)
+        text = f"{place} " + "word " * ask.words
+        ticket = engine.submit(Request((SYSTEM, Message("user", text)), given, sampling))
+        tickets[ticket] = place
+        if ask.cancelled is not None:
+            leave.append((clock + ask.cancelled, ticket))
+    for _ in range(400):
+        if set(tickets) <= set(done):
+            break
+        step()
+    assert set(tickets) <= set(done), "a reply is lost"
+    assert engine.step() == []
+    for ticket, place in tickets.items():
+        reply, ask = done[ticket], asks[place]
+        if ask.free:
+            assert (reply.usage.generated_tokens or 0) <= ask.length
+            assert not ask.stop or "e" not in reply.text
+        else:
+            assert reply.valid and accepts(grammar_of(place, ask.length), reply.text), reply
+
+
+@settings(max_examples=40, deadline=None)
+@given(asks=ASKS)
+def test_whoever_comes_and_goes_no_row_gets_the_mask_of_another(engine: MLXEngine, asks: list[Ask]) -> None:
+    run(engine, asks)
+
+
+CROWD = [Ask(0, 3 * i, i % 4 == 3, 2 + 3 * i, 0.8, False, None) for i in range(8)]
+
+
+@pytest.mark.parametrize("wrong", ["filter", "merge", "extend"])
+def test_rows_in_the_wrong_order_are_noticed(wrong: str, mlx_spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(load(mlx_spec("llama"), width=4), CROWD)
+    original = getattr(RowTags, wrong)
+
+    def turned(*arguments: Any) -> Any:
+        result = original(*arguments)
+        tags = arguments[0] if result is None else result
+        tags.tickets = tags.tickets[1:] + tags.tickets[:1]
+        return result
+
+    monkeypatch.setattr(RowTags, wrong, staticmethod(turned) if wrong == "merge" else turned)
+    with pytest.raises((EngineError, AssertionError)):
+        run(load(mlx_spec("llama"), width=4), CROWD)
+
+
+@pytest.mark.parametrize("width", [1, 4, 16])
+def test_the_sampler_is_called_once_a_step_whatever_the_width(width: int, mlx_spec: Spec) -> None:
+    engine = load(mlx_spec("llama"), width=width)
+    for place in range(width):
+        engine.submit(Request((Message("user", f"{place}"),), grammar_of(place, 30), Sampling(max_tokens=60)))
+    while len(engine._rows) < width or any(not reply.ids for reply in engine._intake.running.values()):
+        engine.step()
+    for _ in range(5):
+        before = engine._sampler.calls
+        assert engine.step() == []
+        assert engine._sampler.calls == before + 1
+
+
+def test_a_generator_that_forgets_the_sampler_is_noticed(mlx_spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlx_lm.generate import BatchGenerator
+
+    engine = load(mlx_spec("llama"))
+    engine.submit(Request((Message("user", "x"),), None, Sampling(max_tokens=20)))
+    engine.step()
+    engine.step()
+    spoken = engine._generator.next()[1]
+    assert spoken
+    monkeypatch.setattr(BatchGenerator, "next", lambda self: ([], spoken))
+    with pytest.raises(EngineError, match="shared sampler"):
+        engine.step()
+    assert engine.step() == []
+
+
+def test_an_untested_mlx_lm_is_refused(mlx_spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mlx_model, "version", lambda name: "0.40.0")
+    with pytest.raises(MachineProblem, match=r"mlx-lm 0\.40\.0") as problem:
+        load(mlx_spec("llama"))
+    assert "pip install" in problem.value.advice
+
+
+def test_logits_of_another_width_than_the_config_tells_are_refused(
+    mlx_spec: Spec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mlx_engine.Chat, "width", 460)
+    with pytest.raises(Problem, match="451 logits"):
+        load(mlx_spec("llama"))
+
+
+def test_a_folder_without_weights_is_the_folders_fault(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match="no folder"):
+        mlx_model.MLXModel(ModelSpec("gone", f"path:{tmp_path / 'gone'}"))
+
+
+def test_every_kind_of_cache_has_its_path(kind: str, mlx_spec: Spec) -> None:
+    model = mlx_model.MLXModel(mlx_spec(kind))
+    assert model.kind == {"llama": "plain", "sliding": "rotating", "hybrid": "hybrid"}[kind]
+    assert model.cost.token > 0
+    assert (model.cost.row > 0) == (kind == "hybrid")
+
+
+def test_caches_that_cannot_be_batched_go_one_row_at_a_time(mlx_spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    want = answers(load(mlx_spec("llama"), width=1))
+    monkeypatch.setattr(mlx_model, "_kind", lambda names, batches: "single")
+    engine = load(mlx_spec("llama"), width=8)
+    assert engine.capacity() == 1
+    assert answers(engine) == want
+
+
+def answers(engine: MLXEngine) -> list[str]:
+    turns = [SYSTEM, Message("user", "a question " * 20), Message("assistant", "yes"), Message("user", "and " * 20)]
+    asked = [Request(tuple(turns[: 2 + 2 * (i % 2)]), grammar_of(i, 9), Sampling(max_tokens=40)) for i in range(5)]
+    tickets = [engine.submit(request) for request in asked]
+    done: dict[int, Completion] = {}
+    while len(done) < len(tickets):
+        done.update(engine.step())
+    assert all(done[ticket].valid for ticket in tickets)
+    return [done[ticket].text for ticket in tickets]
+
+
+class TestPromptsOnTheDisk:
+    """A long shared prompt is computed once, for the next process too."""
+
+    REQUEST = Request((Message("system", "the staging cluster. " * 130), Message("user", "go")), None, Sampling(8))
+
+    def ask(self, spec: ModelSpec) -> Completion:
+        engine = load(spec)
+        ticket = engine.submit(self.REQUEST)
+        done: dict[int, Completion] = {}
+        while not done:
+            done.update(engine.step())
+        return done[ticket]
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setattr(mlx_engine, "cache_home", lambda: tmp_path)
+        return tmp_path / "prefixes"
+
+    def test_the_next_process_reads_it(self, kind: str, mlx_spec: Spec, folder: Path) -> None:
+        first, again = self.ask(mlx_spec(kind)), self.ask(mlx_spec(kind))
+        assert (first.usage.cached_tokens, again.usage.cached_tokens)[0] == 0
+        assert (again.usage.cached_tokens or 0) >= mlx_store.LEAST
+        assert again.text == first.text
+        assert len(list(folder.iterdir())) == 1
+
+    def test_a_stale_file_is_refused_and_removed(
+        self, mlx_spec: Spec, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        first = self.ask(mlx_spec("llama"))
+        with monkeypatch.context() as patch:
+            patch.setattr(mlx_store, "version", lambda name: "0.32.99")
+            assert self.ask(mlx_spec("llama")).usage.cached_tokens == 0
+        assert "stale" in caplog.text
+        assert self.ask(mlx_spec("llama")).text == first.text
+
+    def test_a_torn_file_is_refused(self, mlx_spec: Spec, folder: Path) -> None:
+        first = self.ask(mlx_spec("llama"))
+        (path,) = folder.iterdir()
+        path.write_bytes(path.read_bytes()[:1000])
+        again = self.ask(mlx_spec("llama"))
+        assert (again.usage.cached_tokens, again.text) == (0, first.text)
+
+    def test_the_oldest_go_when_there_is_too_much(
+        self, mlx_spec: Spec, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(mlx_store, "LIMIT", 1)
+        self.ask(mlx_spec("llama"))
+        assert not list(folder.iterdir())
+
+    def test_a_disk_that_takes_nothing_stops_nothing(self, mlx_spec: Spec, folder: Path) -> None:
+        folder.write_text("a file where the folder should be")
+        assert self.ask(mlx_spec("llama")).usage.generated_tokens == 8
+
+
+def test_widths_that_fit_are_measured(mlx_spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Counter(map(int, measure_width(mlx_spec("hybrid")))) == Counter([1, 2, 4, 8, 16, 32])
+    monkeypatch.setattr("nightschool.engine.backends.mlx_measure.room", lambda: 0)
+    assert list(measure_width(mlx_spec("llama"))) == ["1"]
+
+
+def test_quantised_weights_keep_what_must_be_precise(mlx_spec: Spec) -> None:
+    from mlx.utils import tree_flatten
+
+    net = mlx_model.MLXModel(mlx_spec("hybrid", dtype="bfloat16")).net
+    kinds = {path.rpartition(".")[2]: str(leaf.dtype) for path, leaf in tree_flatten(net.parameters())}
+    assert kinds["A_log"] == "mlx.core.float32"
+    assert kinds["weight"] == "mlx.core.bfloat16"
+
+
+def test_a_wide_batch_takes_the_same_masks_as_a_narrow_one(mlx_spec: Spec) -> None:
+    """Rows that are over while others go on are given any token, and nobody hears it."""
+    engine = load(mlx_spec("llama"), width=8)
+    seen: list[int] = []
+    draw = engine._sampler._draw
+
+    def spy(scores: Any, mask: Any, rows: Any, vocab: int, **named: Any) -> Any:
+        if mask is not None:
+            assert mask.shape[0] == scores.shape[0] == len(rows.seed)
+            seen.append(int((np.bitwise_count(mask.view(np.uint32)).sum(1) == vocab).sum()))
+        return draw(scores, mask, rows, vocab, **named)
+
+    engine._sampler._draw = spy
+    answers(engine)
+    assert max(seen) >= 1
