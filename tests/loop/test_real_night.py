@@ -1,12 +1,15 @@
-"""The real small model's short night, killed in the middle with SIGKILL and taken up again."""
+"""Short nights killed in the middle with SIGKILL and taken up again: of the real small model on transformers, and of tiny
+random weights with its tokenizer on MLX."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from nightschool.engine.models import load_models
 from nightschool.loop import skills, wiki
 from nightschool.loop.journal import Journal
 from nightschool.loop.report import status
@@ -22,7 +26,7 @@ from nightschool.loop.workspace import Workspace
 
 MODEL = "smollm2-135m"
 SIZES = {"train": 6, "val": 4, "test": 4}
-FLAGS = ["--model", MODEL, "--backend", "transformers", "--iterations", "1", "--min-reads", "1", "--set", "max_turns=2"]
+FLAGS = ["--iterations", "1", "--min-reads", "1", "--set", "max_turns=2"]
 
 pytestmark = pytest.mark.model
 
@@ -53,21 +57,50 @@ def stamps(space: Workspace) -> dict[Path, tuple[int, int]]:
     return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in found}
 
 
-@pytest.fixture(scope="module")
-def night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, dict[Path, tuple[int, int]]]:
+def tiny(work: Path) -> Path:
+    """A models.toml with `tiny`: random weights, so small that MLX is quick on any CPU; tokenizer and template are real."""
+    import transformers
+
+    real = load_models(cwd=work).get(MODEL)
+    folder = work / "tiny"
+    folder.mkdir()
+    for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+        shutil.copy(real.folder / name, folder / name)
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
+    config = transformers.AutoConfig.from_pretrained(real.folder, **sizes, **heads)
+    transformers.set_seed(5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    table = {"source": f"path:{folder}", "context": real.context, "dtype": "float32", "template": "plain"}
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
+    (work / "models.toml").write_text(f"[models.tiny]\n{lines}")
+    return work / "models.toml"
+
+
+@pytest.fixture(scope="module", params=["transformers", "mlx"])
+def night(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, dict[Path, tuple[int, int]]]:
     """A night that was killed among its train tasks, then at its gate, and then ran to its end; its first traces."""
     work = tmp_path_factory.mktemp("real")
-    suite = materialise("style:3", work / "whole").folder
+    flags = ["--backend", request.param, *FLAGS]
+    if request.param == "mlx":
+        pytest.importorskip("mlx_lm", reason="mlx-lm is not installed: pip install 'mlx[cpu]' mlx-lm")
+        name, flags = "runbook:3", [*flags, "--model", "tiny", "--models", str(tiny(work))]
+    else:
+        name, flags = "style:3", [*flags, "--model", MODEL]
+    suite = materialise(name, work / "whole").folder
     for split, size in SIZES.items():
         lines = (suite / f"{split}.jsonl").read_text("utf-8").splitlines()
         (suite / f"{split}.jsonl").write_text("\n".join(lines[:size]) + "\n", "utf-8")
     space = Workspace(work / "job")
     to_the_end(nightschool("new", str(space.root), "--suite", str(suite)))
-    command = ["evolve", str(space.root), *FLAGS]
+    command = ["evolve", str(space.root), *flags]
     kill_when(nightschool(*command), lambda: bool(list(space.raw.glob("iter-001/train/*.json"))))
     early = stamps(space)
     kill_when(nightschool(*command), lambda: Journal(space.journal).find("proposal", 1) is not None)
     to_the_end(nightschool(*command))
+    assert status(space)["backend"] == request.param
     return space, early
 
 

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nightschool.disk.errors import MachineProblem, Problem
+from nightschool.engine.chat import Chat
 from nightschool.engine.grammar import Grammar, accepts
-from nightschool.engine.models import ModelSpec
+from nightschool.engine.models import ModelSpec, load_models
 from nightschool.engine.types import Completion, EngineError, Message, Request, Sampling
 
 pytest.importorskip("mlx_lm", reason="mlx-lm is not installed: pip install 'mlx[cpu]' mlx-lm")
@@ -176,7 +177,7 @@ def test_an_untested_mlx_lm_is_refused(mlx_spec: Spec, monkeypatch: pytest.Monke
 def test_logits_of_another_width_than_the_config_tells_are_refused(
     mlx_spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mlx_engine.Chat, "width", 460)
+    monkeypatch.setattr(Chat, "width", 460)
     with pytest.raises(Problem, match="451 logits"):
         load(mlx_spec("llama"))
 
@@ -296,3 +297,15 @@ def test_a_wide_batch_takes_the_same_masks_as_a_narrow_one(mlx_spec: Spec) -> No
     engine._sampler._draw = spy
     answers(engine)
     assert max(seen) >= 1
+
+
+@pytest.mark.model
+@pytest.mark.slow
+def test_the_real_small_model_obeys_a_grammar() -> None:
+    engine = load(load_models().get("smollm2-135m", "mlx"))
+    colours = Grammar.choice(["red", "green", "blue"])
+    ticket = engine.submit(Request((Message("user", "What colour is the sky?"),), colours, Sampling(max_tokens=8)))
+    done: dict[int, Completion] = {}
+    while not done:
+        done.update(engine.step())
+    assert done[ticket].valid and done[ticket].text in ("red", "green", "blue")

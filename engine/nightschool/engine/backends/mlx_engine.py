@@ -26,6 +26,7 @@ from nightschool.engine.intake import Intake, Memory, is_out_of_memory
 from nightschool.engine.models import ModelSpec
 from nightschool.engine.reply import Reply
 from nightschool.engine.types import Completion, EngineError, Message, Request
+from nightschool.kernels.choose import choose
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ class MLXEngine:
         disk = PrefixStore(cache_home() / "prefixes", chat, model.dtype)
         self._prefixes = Prefixes(model, snapshots, disk)
         self._tagged = TaggedModel(model.net, chat.vocabulary.real)
-        draw, reason = choose_draw(mlx_model.device())
+        draw, reason = choose(f"mlx-{mlx_model.device()}")
         self._sampler = SharedSampler(
             self._tagged, self._intake.grammars, self._intake.running, draw, chat.vocabulary.real
         )
@@ -217,9 +218,3 @@ class MLXEngine:
 
 def _changed(what: str) -> EngineError:
     return EngineError(f"mlx-lm {version('mlx-lm')} {what}", "install the version that was tested: nightschool doctor")
-
-
-def choose_draw(device: str) -> tuple[Any, str]:
-    from nightschool.kernels import mlx_ops
-
-    return mlx_ops.draw, "MLX"
