@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ from nightschool.disk.errors import MachineProblem, Problem
 from nightschool.engine.chat import Chat
 from nightschool.engine.grammar import Grammar, accepts
 from nightschool.engine.models import ModelSpec, load_models
+from nightschool.engine.reply import Reply
 from nightschool.engine.types import Completion, EngineError, Message, Request, Sampling
+from nightschool.kernels.reference import gumbel
 
 pytest.importorskip("mlx_lm", reason="mlx-lm is not installed: pip install 'mlx[cpu]' mlx-lm")
 
@@ -297,6 +299,59 @@ def test_a_wide_batch_takes_the_same_masks_as_a_narrow_one(mlx_spec: Spec) -> No
     engine._sampler._draw = spy
     answers(engine)
     assert max(seen) >= 1
+
+
+def replies_of(engine: Any, monkeypatch: pytest.MonkeyPatch) -> dict[int, Reply]:
+    """Ten replies, greedy and drawn, under grammars and free; token ids are not part of a completion."""
+    seen: dict[int, Reply] = {}
+    original = Reply.completion
+
+    def completion(self: Reply) -> Completion:
+        seen[self.ticket] = self
+        return original(self)
+
+    monkeypatch.setattr(Reply, "completion", completion)
+    for place in range(10):
+        sampling = Sampling(max_tokens=40, temperature=(0.0, 0.8)[place % 2], seed=place)
+        given = None if place % 3 == 0 else grammar_of(place, 20)
+        engine.submit(Request((SYSTEM, Message("user", "word " * 5 * place)), given, sampling))
+    while len(seen) < 10:
+        engine.step()
+    return seen
+
+
+def test_the_logits_and_texts_of_transformers(kind: str, mlx_spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlx.core as mx
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from nightschool.engine.backends import transformers
+
+    spec = mlx_spec(kind)
+    own = replace(spec, source=f"path:{spec.folder / 'transformers'}")
+    theirs = replies_of(transformers.load(own), monkeypatch)
+    ours = replies_of(load(spec), monkeypatch)
+    reference = AutoModelForCausalLM.from_pretrained(own.folder, dtype=torch.float32).eval()
+    net = mlx_model.MLXModel(spec).net
+    for ticket, reply in ours.items():
+        ids = reply.prompt + reply.ids
+        with torch.inference_mode():
+            want = reference(torch.tensor([ids]), use_cache=False).logits[0].numpy()
+        logits = np.array(net(mx.array([ids])))[0]
+        assert np.abs(logits - want).max() < 1e-3
+        check_up_to_a_tie(reply, theirs[ticket], want[len(reply.prompt) - 1 :])
+
+
+def check_up_to_a_tie(one: Reply, other: Reply, logits: Any) -> None:
+    at = next((i for i, (a, b) in enumerate(zip(one.ids, other.ids, strict=False)) if a != b), None)
+    if at is None:
+        assert len(one.ids) == len(other.ids)
+        return
+    temperature, _, _, seed, _ = one.drawing
+    scores = logits[at][: one.chat.tokens.size]
+    if temperature:
+        scores = scores / np.float32(temperature) + gumbel(seed, at, len(scores))
+    assert abs(scores[one.ids[at]] - scores[other.ids[at]]) < 1e-3
 
 
 @pytest.mark.model
