@@ -61,8 +61,7 @@ def sample(request: pytest.FixtureRequest) -> Sample:
 @pytest.fixture
 def many(request: pytest.FixtureRequest) -> int:
     """Rows enough for a statistic; fewer where each is slow."""
-    slow = request.node.callspec.params["sample"] in ("triton", "metal")
-    return 500 if slow else 4000
+    return {"triton": 150, "metal": 500}.get(request.node.callspec.params["sample"], 4000)
 
 
 @pytest.fixture(scope="session")

@@ -46,6 +46,7 @@ class Intake:
         """What finished and was not handed out yet: a step that fails later must not lose it."""
         self._tickets = 0
         self._say = say
+        self._told = False
 
     def submit(self, request: Request) -> int:
         """Queue a request."""
@@ -73,6 +74,7 @@ class Intake:
         while self._queue and len(self.running) < self.width:
             used += self.memory.need(self._queue[0].longest)
             if self.running and used > self.memory.room:
+                self._tell_of_waiting()
                 break
             reply = self._queue.popleft()
             self.running[reply.ticket] = reply
@@ -116,6 +118,12 @@ class Intake:
             self.grammars.remove(reply.ticket)
             self._constrain(reply)
             self._queue.appendleft(reply)
+
+    def _tell_of_waiting(self) -> None:
+        """Once: that the memory, not the width, bounds the batch."""
+        if not self._told:
+            self._told = True
+            self._say(f"{self.chat.spec.alias}: {len(self.running)} rows fill the memory, the others wait")
 
     def _constrain(self, reply: Reply) -> None:
         request = reply.request

@@ -47,7 +47,7 @@ def draw(
     check(logits.shape, None if mask is None else mask.shape, vocab)
     groups = list(_groups(mask, rows))
     picked = [_pick(logits, mask, rows, vocab, *group, normalised) for group in groups]
-    ids, best = (mx.concatenate(pieces) if len(groups) > 1 else pieces[0] for pieces in zip(*picked, strict=True))
+    ids, best = (mx.concatenate(list(pieces)) if len(groups) > 1 else pieces[0] for pieces in zip(*picked, strict=True))
     if len(groups) > 1:
         back = mx.array(np.argsort(np.concatenate([members for members, _ in groups])))
         ids, best = ids[back], best[back]

@@ -37,7 +37,7 @@ def clean(logits: mx.array) -> mx.array:
 def logsumexp(raw: mx.array) -> mx.array:
     """Of each row, in blocks: on a CPU MLX adds up one after the other, which over a vocabulary loses four digits."""
     batch, width = raw.shape
-    blocks = mx.pad(raw, ((0, 0), (0, -width % BLOCK)), constant_values=NEVER).reshape(batch, -1, BLOCK)
+    blocks = mx.pad(raw, [(0, 0), (0, -width % BLOCK)], constant_values=NEVER).reshape(batch, -1, BLOCK)
     return mx.logsumexp(mx.logsumexp(blocks, axis=2), axis=1)
 
 

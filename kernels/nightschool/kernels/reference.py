@@ -110,7 +110,7 @@ def keep_top(scores: Floats, top_k: int, top_p: float) -> Floats:
     if top_p < 1:
         weights = np.exp((scores[kept] - scores[kept[0]]).astype(np.float64))
         before = np.cumsum(weights) - weights
-        kept = kept[before < top_p * weights.sum()]
+        kept = kept[: max(1, int((before < top_p * weights.sum()).sum()))]
     only = np.full_like(scores, -np.inf)
     only[kept] = scores[kept]
     return only

@@ -64,8 +64,8 @@ inline Mass mass_of_simdgroup(Mass mine) {
 // body
 uint row = threadgroup_position_in_grid.y;
 uint lane = thread_index_in_simdgroup;
-uint simdgroup = simdgroup_index_in_threadgroup;
-uint simdgroups = simdgroups_per_threadgroup;
+uint simd_index = simdgroup_index_in_threadgroup;
+uint simd_count = simdgroups_per_threadgroup;
 uint width = uint(logits_shape[1]);
 uint words = (width + 31) / 32;
 ulong first_logit = ulong(row) * width;
@@ -75,7 +75,7 @@ uint start = settings[2 * row + 1];
 
 Best best = Best{NEVER, NO_TOKEN};
 Mass mass = Mass{NEVER, 0.0f};
-for (uint word = simdgroup; word < words; word += simdgroups) {
+for (uint word = simd_index; word < words; word += simd_count) {
     uint bits = MASKED ? uint(mask[first_word + word]) : 0xFFFFFFFFu;
     uint token = 32 * word + lane;
     if ((NORMALISED && bits == 0) || token >= uint(vocab)) {
@@ -109,14 +109,14 @@ threadgroup float sums[32];
 best = best_of_simdgroup(best);
 mass = mass_of_simdgroup(mass);
 if (lane == 0) {
-    best_scores[simdgroup] = best.score;
-    best_tokens[simdgroup] = best.token;
-    tops[simdgroup] = mass.top;
-    sums[simdgroup] = mass.sum;
+    best_scores[simd_index] = best.score;
+    best_tokens[simd_index] = best.token;
+    tops[simd_index] = mass.top;
+    sums[simd_index] = mass.sum;
 }
 threadgroup_barrier(mem_flags::mem_threadgroup);
-if (simdgroup == 0) {
-    bool used = lane < simdgroups;
+if (simd_index == 0) {
+    bool used = lane < simd_count;
     best = best_of_simdgroup(used ? Best{best_scores[lane], best_tokens[lane]} : Best{NEVER, NO_TOKEN});
     mass = mass_of_simdgroup(used ? Mass{tops[lane], sums[lane]} : Mass{NEVER, 0.0f});
     if (lane == 0) {

@@ -7,6 +7,7 @@ which needs an order over the row. Under TRITON_INTERPRET=1 all of it runs on th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ import triton.language as tl
 from nightschool.kernels import reference, torch_ops
 from nightschool.kernels.reference import NOTHING, Rows, Sampled, Words, check
 
-BLOCK = 4096
-"""Tokens that one program looks at."""
+BLOCK, WARPS = 2048, 8
+"""Tokens that one program looks at, and its warps: 8 tokens a thread, for their logarithms are unrolled."""
 GOLDEN = tl.constexpr(reference.GOLDEN)
 MIX_A = tl.constexpr(reference.MIX_A)
 MIX_B = tl.constexpr(reference.MIX_B)
@@ -36,7 +37,8 @@ def sample(logits: torch.Tensor, mask: Words | torch.Tensor | None, rows: Rows, 
     cut = (rows.temperature > 0) & ((rows.top_k > 0) | (rows.top_p < 1))
     if cut.any():
         words = _narrowed(logits, words, rows, vocab, np.flatnonzero(cut))
-    ids, logprobs = _launch(logits, words, _settings(rows, logits.device), vocab).cpu().numpy()
+    with torch.cuda.device_of(logits):
+        ids, logprobs = _launch(logits, words, _settings(rows, logits.device), vocab).cpu().numpy()
     return Sampled(ids.astype(np.int64), logprobs.view(np.float32))
 
 
@@ -69,38 +71,56 @@ def _launch(logits: torch.Tensor, words: torch.Tensor | None, settings: torch.Te
     tokens = torch.empty((batch, blocks), dtype=torch.int32, device=logits.device)
     scores, tops, sums = torch.empty((3, batch, blocks), dtype=torch.float32, device=logits.device)
     out = torch.empty((2, batch), dtype=torch.int32, device=logits.device)
-    masked = words is not None
-    scan: Any = _scan[(blocks, batch)]
-    scan(logits, words, settings, tokens, scores, tops, sums, width, vocab, masked, BLOCK)
-    join: Any = _join[(batch,)]
-    join(logits, tokens, scores, tops, sums, out, width, batch, blocks, triton.next_power_of_2(blocks))
+    parts = tokens, scores, tops, sums
+    # Without fused multiply-add every step rounds as in `reference`.
+    options = {"num_warps": WARPS, "enable_fp_fusion": False}
+    _scan[(blocks, batch)](logits, words, settings, *parts, width, vocab, words is not None, BLOCK, **options)
+    size = triton.next_power_of_2(blocks)
+    _join[(batch,)](logits, *parts, out, width, batch, blocks, size, **options)
     return out
 
 
-@triton.jit
-def _mix(h):
+def _jit(kernel: Callable[..., Any]) -> Any:
+    """Triton's decorator, with a type; it reads the annotations of what it decorates and knows only its own."""
+    return triton.jit(kernel)
+
+
+@_jit
+def _mix(h: tl.tensor) -> tl.tensor:
     """`reference.mix`."""
     h = (h ^ (h >> 16)) * MIX_A
     h = (h ^ (h >> 13)) * MIX_B
     return h ^ (h >> 16)
 
 
-@triton.jit
-def _load(logits, at, inside):
+@_jit
+def _load(logits: tl.tensor, at: tl.tensor, inside: tl.tensor) -> tl.tensor:
     """Logits in float32; NaN counts as impossible, +inf as the largest number."""
     raw = tl.load(logits + at, mask=inside, other=NEVER).to(tl.float32)
     return tl.where(raw != raw, NEVER, tl.minimum(raw, LARGEST))
 
 
-@triton.jit
-def _scan(logits, words, settings, tokens, scores, tops, sums, width, vocab, MASKED: tl.constexpr, BLOCK: tl.constexpr):
+@_jit
+def _scan(
+    logits: tl.tensor,
+    words: tl.tensor,
+    settings: tl.tensor,
+    tokens: tl.tensor,
+    scores: tl.tensor,
+    tops: tl.tensor,
+    sums: tl.tensor,
+    width: tl.tensor,
+    vocab: tl.tensor,
+    MASKED: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
     """One block of one row."""
     block, row = tl.program_id(0), tl.program_id(1)
     token = block * BLOCK + tl.arange(0, BLOCK)
     inside = token < vocab
     raw = _load(logits, row.to(tl.int64) * width + token, inside)
     top = tl.max(raw, 0)
-    total = tl.sum(tl.where(raw > NEVER, tl.exp(raw - top), 0.0), 0)
+    total = tl.sum(tl.exp(raw - tl.where(top > NEVER, top, 0.0)), 0)
     allowed = inside
     if MASKED:
         per_row = (width + 31) // 32
@@ -124,8 +144,19 @@ def _scan(logits, words, settings, tokens, scores, tops, sums, width, vocab, MAS
     tl.store(sums + at, total)
 
 
-@triton.jit
-def _join(logits, tokens, scores, tops, sums, out, width, batch, blocks, SIZE: tl.constexpr):
+@_jit
+def _join(
+    logits: tl.tensor,
+    tokens: tl.tensor,
+    scores: tl.tensor,
+    tops: tl.tensor,
+    sums: tl.tensor,
+    out: tl.tensor,
+    width: tl.tensor,
+    batch: tl.tensor,
+    blocks: tl.tensor,
+    SIZE: tl.constexpr,
+) -> None:
     """The blocks of one row."""
     row = tl.program_id(0)
     block = tl.arange(0, SIZE)
@@ -136,9 +167,9 @@ def _join(logits, tokens, scores, tops, sums, out, width, batch, blocks, SIZE: t
     top = tl.load(tops + at, mask=inside, other=NEVER)
     total = tl.load(sums + at, mask=inside, other=0.0)
     token = tl.min(tl.where(score == tl.max(score, 0), token, NO_TOKEN), 0)
-    highest = tl.max(top, 0)
-    mass = tl.sum(tl.where(top > NEVER, total * tl.exp(top - highest), 0.0), 0)
     found = token != NO_TOKEN
+    highest = tl.where(tl.max(top, 0) > NEVER, tl.max(top, 0), 0.0)
+    mass = tl.where(found, tl.sum(total * tl.exp(top - highest), 0), 1.0)
     chosen = _load(logits, row.to(tl.int64) * width + token, found) - (highest + tl.log(mass))
     tl.store(out + row, tl.where(found, token, EMPTY))
     tl.store(out + batch + row, tl.where(found, chosen, NEVER).to(tl.int32, bitcast=True))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from nightschool.cli import output
+from nightschool.cli.kernels import check_kernels
 from nightschool.cli.options import Json, ModelsFile
 
 PACKAGES = (
@@ -16,14 +19,27 @@ PACKAGES = (
     "safetensors",
     "transformers",
     "torch",
+    "triton",
     "mlx",
     "mlx-lm",
     "vllm",
 )
 
 
-def doctor(models_file: ModelsFile = None, as_json: Json = False) -> None:
-    """Say what this machine can run, and how to go about it."""
+def doctor(
+    models_file: ModelsFile = None,
+    kernels: Annotated[
+        bool, typer.Option("--kernels", help="Check and time the sampling kernels instead: about a minute.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Say what this machine can run, and how to go about it.
+
+    Exit code 1: with --kernels, one of them is wrong.
+    """
+    if kernels:
+        check_kernels(as_json)
+        return
     record = examine(models_file)
     if as_json:
         output.data(record)

@@ -14,6 +14,7 @@ import torch
 from nightschool.disk.errors import Problem
 from nightschool.engine import terms
 from nightschool.engine.grammar import Grammar, accepts
+from nightschool.engine.intake import Memory
 from nightschool.engine.models import ModelSpec
 from nightschool.engine.reply import Reply
 from nightschool.engine.types import (
@@ -266,6 +267,20 @@ def test_memory_that_never_suffices_is_an_error(backend: Any, monkeypatch: pytes
                 engine.step()
     ticket = engine.submit(ask("again", max_tokens=3))
     assert finish(engine, 1)[ticket].usage.generated_tokens == 3
+
+
+def test_rows_that_do_not_fit_wait_and_it_is_said(backend: Any, caplog: pytest.LogCaptureFixture) -> None:
+    engine = backend.load(backend.spec("llama"), width=6)
+    made = [ask(f"question {i}", max_tokens=6) for i in range(6)]
+    memory = engine._intake.memory
+    size = memory.need(engine.count(made[0].messages) + 6)
+    engine._intake.memory = Memory(2 * size + size // 2, memory.token, memory.row)
+    tickets = [engine.submit(request) for request in made]
+    done: dict[int, Completion] = {}
+    while len(done) < len(tickets):
+        done.update(engine.step())
+        assert len(engine._intake.running) <= 2
+    assert caplog.text.count("2 rows fill the memory, the others wait") == 1
 
 
 def test_a_failing_model_is_an_engine_error(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
