@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from nightschool.cli import app
 from nightschool.disk.errors import Problem
-from nightschool.engine import fetch, offline
+from nightschool.engine import fetch, offline, select
 from nightschool.engine.models import ModelSpec
 
 TEMPLATE = (
@@ -149,6 +149,12 @@ def test_doctor_names_the_machine_the_model_and_the_commands() -> None:
     assert f"nightschool models pull {record['largest']}" in record["commands"]
     text = run("doctor").stdout
     assert "largest that fits" in text and record["commands"][-1] in text
+
+
+def test_doctor_names_the_path_of_the_students_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert json.loads(run("doctor", "--json").stdout)["caches"] is None
+    monkeypatch.setattr(select, "caches", lambda spec: f"running states of {spec.alias}")
+    assert "running states of smollm2-135m" in run("doctor").stdout
 
 
 def test_help_loads_no_model_library() -> None:

@@ -118,6 +118,17 @@ def measure(spec: ModelSpec, what: str) -> Mapping[str, float]:
         return timed(spec) if timed else {}
 
 
+def caches(spec: ModelSpec) -> str | None:
+    """How the spec's backend keeps what the model has read, in words; None where there is but one way, or no telling."""
+    if spec.backend is None or missing(spec.backend) or not spec.ready:
+        return None
+    told: Callable[[ModelSpec], str] | None = getattr(
+        import_module(f"nightschool.engine.backends.{spec.backend}"), "cache_path", None
+    )
+    with _readable(spec):
+        return told(spec) if told else None
+
+
 @contextmanager
 def _readable(spec: ModelSpec) -> Iterator[None]:
     """Whatever a model library raises for a folder that it cannot make out is the folder's Problem."""

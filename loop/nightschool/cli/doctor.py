@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nightschool.cli import output
 from nightschool.cli.kernels import check_kernels
 from nightschool.cli.options import Json, ModelsFile
+from nightschool.disk.errors import Problem
+
+if TYPE_CHECKING:
+    from nightschool.engine.models import Models
 
 PACKAGES = (
     "numpy",
@@ -55,6 +59,7 @@ def doctor(
         ("installed", ", ".join(installed)),
         ("models here", ", ".join(ready) or "none"),
         ("student", record["student"]),
+        *([("its caches", record["caches"])] if record["caches"] else []),
         ("largest that fits", record["largest"] or "none of those that models.toml names"),
     ]
     output.table(("machine", _machine(device)), rows)
@@ -80,9 +85,20 @@ def examine(models_file: Path | None = None) -> dict[str, Any]:
         "packages": {name: _version(name) for name in PACKAGES},
         "models": listed,
         "student": models.roles.student,
+        "caches": _caches(models),
         "largest": largest,
         "commands": _commands(choice.name, missing(choice.name), largest or models.roles.student, listed),
     }
+
+
+def _caches(models: Models) -> str | None:
+    """How the student's backend keeps what it has read; None where that cannot be told."""
+    from nightschool.engine import select
+
+    try:
+        return select.caches(select.resolve(models, models.roles.student)[0])
+    except Problem:
+        return None
 
 
 def _commands(backend: str, lacking: list[str], alias: str, listed: list[dict[str, Any]]) -> list[str]:

@@ -24,7 +24,7 @@ from nightschool.kernels.reference import gumbel
 pytest.importorskip("mlx_lm", reason="mlx-lm is not installed: pip install 'mlx[cpu]' mlx-lm")
 
 from nightschool.engine.backends import mlx_engine, mlx_model, mlx_store
-from nightschool.engine.backends.mlx import load, measure_width
+from nightschool.engine.backends.mlx import cache_path, load, measure_width
 from nightschool.engine.backends.mlx_engine import MLXEngine
 from nightschool.engine.backends.mlx_rows import RowTags
 
@@ -194,11 +194,12 @@ def test_every_kind_of_cache_has_its_path(kind: str, mlx_spec: Spec) -> None:
     assert model.kind == {"llama": "plain", "sliding": "rotating", "hybrid": "hybrid"}[kind]
     assert model.cost.token > 0
     assert (model.cost.row > 0) == (kind == "hybrid")
+    assert cache_path(mlx_spec(kind)) == mlx_model.PATHS[model.kind]
 
 
 def test_caches_that_cannot_be_batched_go_one_row_at_a_time(mlx_spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     want = answers(load(mlx_spec("llama"), width=1))
-    monkeypatch.setattr(mlx_model, "_kind", lambda names, batches: "single")
+    monkeypatch.setattr(mlx_model, "_kind_of", lambda caches: "single")
     engine = load(mlx_spec("llama"), width=8)
     assert engine.capacity() == 1
     assert answers(engine) == want

@@ -27,3 +27,10 @@ def measure_width(spec: ModelSpec) -> dict[str, float]:
     from nightschool.engine.backends import mlx_measure
 
     return mlx_measure.measure_width(spec)
+
+
+def cache_path(spec: ModelSpec) -> str:
+    """What the model's caches allow, in words; its weights are not read."""
+    from nightschool.engine.backends import mlx_model
+
+    return mlx_model.cache_path(spec.folder)

@@ -50,8 +50,7 @@ class MLXModel:
         _check_version()
         self.alias, folder = spec.alias, spec.folder
         self.net = _load(folder, spec)
-        kinds = [type(part).__name__ for part in _parts(self.caches())]
-        self.kind: CacheKind = _kind(kinds, all(hasattr(part, "merge") for part in self.caches()))
+        self.kind: CacheKind = _kind_of(self.caches())
         self.cost = self._measure()
 
     @property
@@ -90,6 +89,15 @@ class MLXModel:
         self.width = int(logits.shape[-1])
         states = sum(part.nbytes for part in _parts(caches) if type(part).__name__ == "ArraysCache")
         return Cost(-(-(sum(cache.nbytes for cache in caches) - states) // MEASURED), states)
+
+
+def cache_path(folder: Path) -> str:
+    """What the caches of the model in this folder allow, in words; no weights are read."""
+    from mlx_lm.models.cache import make_prompt_cache
+    from mlx_lm.utils import load_model
+
+    caches = make_prompt_cache(load_model(folder, lazy=True)[0])
+    return PATHS[_kind_of(caches)]
 
 
 def room() -> int:
@@ -136,9 +144,10 @@ def _parts(caches: list[Any]) -> list[Any]:
     return [part for cache in caches for part in getattr(cache, "caches", None) or (cache,)]
 
 
-def _kind(names: list[str], batches: bool) -> CacheKind:
-    if not batches:
+def _kind_of(caches: list[Any]) -> CacheKind:
+    if not all(hasattr(cache, "merge") for cache in caches):
         return "single"
+    names = {type(part).__name__ for part in _parts(caches)}
     if "ArraysCache" in names:
         return "hybrid"
     return "rotating" if "RotatingKVCache" in names else "plain"
