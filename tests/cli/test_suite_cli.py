@@ -32,7 +32,7 @@ def test_check_fails_when_a_task_cannot_be_graded_right(tmp_path: Path) -> None:
     result = run("check", str(folder), "--json")
     assert result.exit_code == 1
     record = json.loads(result.stdout)
-    assert (record["name"], record["tasks"]) == ("runbook", {"train": 16, "val": 17, "test": 32})
+    assert (record["name"], record["tasks"]) == ("runbook", {"train": 16, "val": 33, "test": 32})
     assert record["findings"][0]["level"] == "error"
     assert record["findings"][0]["text"].startswith("bad: the expected answer fails its own grader: ")
 
