@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test fast lint wheel docs clean
+.PHONY: demo test fast mac-check lint wheel docs clean
 
 demo: $(STAMP) model  ## a night on real tasks with a real model, offline
 	@test ! -e demo || { echo "demo/ exists: remove it, or go on with $(BIN)/nightschool evolve demo"; exit 2; }
@@ -16,6 +16,9 @@ test: $(STAMP) model  ## the whole suite, the real model's short night among it
 
 fast: $(STAMP)  ## without the real model
 	$(BIN)/pytest -m "not model"
+
+mac-check: $(STAMP) model  ## on Apple silicon: engine, kernels, a short night and the bench, into mac-check.json
+	$(BIN)/python -m bench machine --backend mlx --out mac-check.json
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

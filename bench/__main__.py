@@ -1,9 +1,9 @@
-"""`python -m bench NAME ...` from a clone: learning, shared_prefix."""
+"""`python -m bench NAME ...` from a clone: learning, shared_prefix, masks, machine."""
 
 import importlib
 import sys
 
-NAMES = ("learning", "shared_prefix")
+NAMES = ("learning", "shared_prefix", "masks", "machine")
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
