@@ -22,7 +22,8 @@ from nightschool.kernels.reference import NOTHING, Rows, Sampled
 SMALL = [Case(300, 2, sampling, mask, "bfloat16") for sampling in check.SAMPLINGS for mask in check.MASKS]
 
 
-def test_every_device_gets_its_kernel_and_a_reason() -> None:
+def test_every_device_gets_its_kernel_and_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlx.core.metal.is_available", lambda: True)
     chosen = {device: choose(device)[0] for device in ("numpy", "cpu", "mps", "mlx-cpu", "mlx-gpu")}
     assert chosen == {
         "numpy": reference.sample,
@@ -32,6 +33,11 @@ def test_every_device_gets_its_kernel_and_a_reason() -> None:
         "mlx-gpu": metal.draw,
     }
     assert len({choose(device)[1] for device in chosen}) == len(chosen)
+
+
+def test_a_gpu_that_is_not_apples_gets_mlx_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlx.core.metal.is_available", lambda: False)
+    assert choose("mlx-gpu")[0] is mlx_ops.draw
 
 
 def test_cuda_is_triton_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

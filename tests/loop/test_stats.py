@@ -71,7 +71,10 @@ def test_scores_must_be_paired_and_there() -> None:
         mean([])
 
 
-@pytest.mark.parametrize(("better", "worse", "p"), [(0, 0, 1), (1, 0, 1 / 2), (5, 0, 1 / 32), (2, 1, 1 / 2), (0, 3, 1)])
+@pytest.mark.parametrize(
+    ("better", "worse", "p"),
+    [(0, 0, 1), (1, 0, 1 / 2), (5, 0, 1 / 32), (2, 1, 1 / 2), (0, 3, 1), (5000, 0, 2.0**-5000)],
+)
 def test_sign_test_by_hand(better: int, worse: int, p: float) -> None:
     assert sign_test(better, worse) == p
 

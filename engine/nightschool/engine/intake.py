@@ -22,15 +22,20 @@ WIDTH = 32
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What rows may take, in bytes: `room` for all, `token` for each token of a row, `row` for each row besides."""
+    """What rows may take, in bytes: `room` for all, `token` for each token of a row, `row` for each row besides.
+
+    Where rows are `padded`, each takes as much as the longest.
+    """
 
     room: int
     token: int
     row: int = 0
+    padded: bool = False
 
-    def need(self, tokens: int) -> int:
-        """What a row of so many tokens takes."""
-        return self.row + tokens * self.token
+    def need(self, *lengths: int) -> int:
+        """What rows of so many tokens take together."""
+        tokens = len(lengths) * max(lengths, default=0) if self.padded else sum(lengths)
+        return len(lengths) * self.row + tokens * self.token
 
 
 class Intake:
@@ -69,11 +74,10 @@ class Intake:
 
     def admit(self) -> list[Reply]:
         """The replies at the head of the queue that fit beside the running ones; they run from now on."""
-        used = sum(self.memory.need(reply.longest) for reply in self.running.values())
         fresh: list[Reply] = []
         while self._queue and len(self.running) < self.width:
-            used += self.memory.need(self._queue[0].longest)
-            if self.running and used > self.memory.room:
+            lengths = [reply.longest for reply in (*self.running.values(), self._queue[0])]
+            if self.running and self.memory.need(*lengths) > self.memory.room:
                 self._tell_of_waiting()
                 break
             reply = self._queue.popleft()

@@ -40,10 +40,14 @@ class Reply:
     _first: float = 0.0
     _after: str = ""
     _thinks: bool = field(init=False)
+    longest: int = field(init=False)
+    """Tokens of the prompt and the longest reply, thinking included."""
 
     def __post_init__(self) -> None:
-        """Remember whether it began by thinking."""
+        """Remember how it began."""
         self._thinks = self.thought is not None
+        thinking = self.thought.tokens + 1 if self.thought is not None else 0
+        self.longest = len(self.prompt) + self.request.sampling.max_tokens + thinking
 
     def restart(self) -> None:
         """Forget what was generated; the clock goes on."""
@@ -55,12 +59,6 @@ class Reply:
     def constrained(self) -> bool:
         """Whether a matcher follows it: under a grammar, and in free text after thinking."""
         return self.request.grammar is not None or self._thinks
-
-    @property
-    def longest(self) -> int:
-        """Tokens of the prompt and the longest reply."""
-        sampling = self.request.sampling
-        return len(self.prompt) + sampling.max_tokens + (self.thought.tokens + 1 if self.thought else 0)
 
     @property
     def drawing(self) -> tuple[float, int, float, int, int]:
@@ -81,9 +79,10 @@ class Reply:
         if token in self.chat.eos:
             self.finish = "stop"
             return
+        known = len(self._text)
         self._text += self.chat.tokens.bytes_of(token)
         if self.request.grammar is None:
-            self._stop()
+            self._stop(known)
         if self._spoken >= self.request.sampling.max_tokens:
             self.end("length")
 
@@ -113,13 +112,16 @@ class Reply:
         else:
             self._thinking += self.chat.tokens.bytes_of(token)
 
-    def _stop(self) -> None:
-        """Cut the text at the first stop string; only its end can hold a new one."""
-        for stop in (*self.request.sampling.stop, *self.chat.stops):
-            found = self._text.find(stop.encode(), max(0, len(self._text) - len(stop.encode()) - 64))
-            if found >= 0:
-                del self._text[found:]
-                self.finish = "stop"
+    def _stop(self, known: int) -> None:
+        """Cut the text at the first stop string, none of which ends before `known`.
+
+        What the template writes after the thinking is no part of the text, and stops nothing.
+        """
+        stops = [stop.encode() for stop in (*self.request.sampling.stop, *self.chat.stops)]
+        places = [self._text.find(stop, max(len(self._after), known - len(stop) + 1)) for stop in stops]
+        if found := [place for place in places if place >= 0]:
+            del self._text[min(found) :]
+            self.finish = "stop"
 
 
 def open_reply(ticket: int, request: Request, chat: Chat) -> Reply:

@@ -22,15 +22,21 @@ def choose(device: str) -> tuple[Kernel, str]:
         from nightschool.kernels import reference
 
         return reference.sample, "NumPy reference: no accelerator library asked for"
-    if kind == "mlx-gpu":
+    if kind.startswith("mlx-"):
+        return _mlx(gpu=kind == "mlx-gpu")
+    return _triton() if kind == "cuda" else _torch(f"they run on any torch device ({kind})")
+
+
+def _mlx(gpu: bool) -> tuple[Kernel, str]:
+    import mlx.core as mx
+
+    if gpu and mx.metal.is_available():
         from nightschool.kernels import metal
 
         return metal.draw, "Metal: one fused kernel on the Apple GPU"
-    if kind == "mlx-cpu":
-        from nightschool.kernels import mlx_ops
+    from nightschool.kernels import mlx_ops
 
-        return mlx_ops.draw, "MLX operations: they run on any MLX device, and Metal's kernel needs its GPU"
-    return _triton() if kind == "cuda" else _torch(f"they run on any torch device ({kind})")
+    return mlx_ops.draw, "MLX operations: they run on any MLX device, and Metal's kernel needs an Apple GPU"
 
 
 def _torch(reason: str) -> tuple[Kernel, str]:

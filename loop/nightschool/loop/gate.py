@@ -88,7 +88,7 @@ class Sure:
     confirms = False
 
     def decide(self, history: Sequence[Outcome], candidate: Candidate) -> Decision:
-        """Accept iff score > best and luck would do as well in at most one of 20 nights without any effect."""
+        """Accept iff score > best and luck alone would do as well for at most one of 20 candidates."""
         first = Strict().decide(history, candidate)
         if not first.accepted:
             return first

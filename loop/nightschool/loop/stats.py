@@ -46,7 +46,7 @@ def sign_test(better: int, worse: int) -> float:
     """One-sided exact sign test: how often fair coins give at least `better` of the tasks that changed."""
     changed = better + worse
     ways: int = sum(math.comb(changed, heads) for heads in range(better, changed + 1))
-    return ways / float(2**changed)
+    return ways / (1 << changed)
 
 
 def paired(before: Sequence[float], after: Sequence[float], *, seed: int = 0) -> Comparison:

@@ -16,7 +16,7 @@ from nightschool.engine import terms
 from nightschool.engine.grammar import Grammar, accepts
 from nightschool.engine.intake import Memory
 from nightschool.engine.models import ModelSpec
-from nightschool.engine.reply import Reply
+from nightschool.engine.reply import Reply, open_reply
 from nightschool.engine.types import (
     Completion,
     EngineError,
@@ -323,6 +323,31 @@ def test_stop_strings_end_free_text(backend: Any) -> None:
     completion = finish(engine, (engine.submit(cut), 1)[1]).popitem()[1]
     assert completion.text == whole[: whole.index(stop)]
     assert completion.finish == "stop" and completion.valid
+
+
+def test_a_stop_is_found_whatever_the_token_that_holds_it(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    chat = backend.load(backend.spec("llama"))._chat
+    monkeypatch.setattr(type(chat.tokens), "bytes_of", lambda self, token: b"-" * 200)
+    reply = open_reply(1, ask("x", stop=("---",), max_tokens=5), chat)
+    reply.accept(70)
+    assert (reply.finish, reply.completion().text) == ("stop", "")
+
+
+def test_what_a_template_writes_after_the_thinking_stops_nothing(backend: Any) -> None:
+    engine = backend.load(backend.spec("llama"))
+    sampling = [Sampling(12, think_tokens=5, temperature=1.0, seed=seed, stop=("\n\n",)) for seed in range(4)]
+    made = [Request((Message("user", "think"),), None, draw, think=True) for draw in sampling]
+    done = finish(engine, len([engine.submit(request) for request in made]))
+    assert any(completion.text for completion in done.values())
+
+
+def test_a_reply_needs_as_much_after_its_thinking_as_before(backend: Any) -> None:
+    chat = backend.load(backend.spec("llama"))._chat
+    reply = open_reply(1, Request((Message("user", "x"),), None, Sampling(5, think_tokens=100), think=True), chat)
+    before = reply.longest
+    assert reply.thought is not None
+    reply.accept(reply.thought.close)
+    assert reply.thought is None and reply.longest == before
 
 
 def test_a_repetition_penalty_changes_free_text_only(backend: Any) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import shutil
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,6 +21,7 @@ from nightschool.disk.errors import MachineProblem, Problem
 from nightschool.engine.chat import Chat
 from nightschool.engine.grammar import Grammar, accepts
 from nightschool.engine.models import ModelSpec, load_models
+from nightschool.engine.prefix import PrefixTrie
 from nightschool.engine.reply import Reply
 from nightschool.engine.types import Completion, EngineError, Message, Request, Sampling
 from nightschool.kernels.reference import gumbel
@@ -27,8 +32,13 @@ from nightschool.engine.backends import mlx_engine, mlx_model, mlx_store
 from nightschool.engine.backends.mlx import cache_path, load, measure_width
 from nightschool.engine.backends.mlx_engine import MLXEngine
 from nightschool.engine.backends.mlx_rows import RowTags
+from nightschool.engine.backends.mlx_store import PrefixStore
 
 Spec = Callable[..., ModelSpec]
+TAIL = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n\n</think>\n\n{% endif %}"
+)
 SYSTEM = Message("system", "the quick brown fox jumps over the lazy dog and checks the staging cluster first. " * 3)
 
 
@@ -261,9 +271,39 @@ class TestPromptsOnTheDisk:
     def test_the_oldest_go_when_there_is_too_much(
         self, mlx_spec: Spec, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(mlx_store, "LIMIT", 1)
-        self.ask(mlx_spec("llama"))
-        assert not list(folder.iterdir())
+        folder.mkdir()
+        for age, name in enumerate(("new", "older", "oldest", ".torn", ".writing")):
+            path = folder / f"{name}.safetensors"
+            path.write_bytes(bytes(10_000))
+            seconds = time.time() - (2 * mlx_store.ABANDONED if name == ".torn" else 10 * age)
+            os.utime(path, (seconds, seconds))
+        monkeypatch.setattr(mlx_store, "LIMIT", 15_000)
+        monkeypatch.setattr(mlx_store, "LEAST", 1)
+        PrefixStore(folder, Chat(mlx_spec("llama")), "float32").save([1, 2], [])
+        kept = {path.name for path in folder.iterdir()}
+        assert {"new.safetensors", ".writing.safetensors"} <= kept
+        assert not {"oldest.safetensors", ".torn.safetensors"} & kept
+
+    def test_weights_written_anew_make_it_stale(self, mlx_spec: Spec, folder: Path, tmp_path: Path) -> None:
+        own = shutil.copytree(mlx_spec("llama").folder, tmp_path / "own")
+        spec = replace(mlx_spec("llama"), source=f"path:{own}")
+        self.ask(spec)
+        assert (self.ask(spec).usage.cached_tokens or 0) > 0
+        os.utime(own / "model.safetensors", (1, 1))
+        assert self.ask(spec).usage.cached_tokens == 0
+
+    def test_another_process_may_prune_at_any_time(
+        self, mlx_spec: Spec, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = self.ask(mlx_spec("llama"))
+        touch = os.utime
+
+        def gone(path: Path, *times: Any) -> None:
+            path.unlink()
+            touch(path, *times)
+
+        monkeypatch.setattr(mlx_store.os, "utime", gone)
+        assert self.ask(mlx_spec("llama")).text == first.text
 
     def test_a_disk_that_takes_nothing_stops_nothing(self, mlx_spec: Spec, folder: Path) -> None:
         folder.write_text("a file where the folder should be")
@@ -276,7 +316,7 @@ def test_widths_that_fit_are_measured(mlx_spec: Spec, monkeypatch: pytest.Monkey
     assert list(measure_width(mlx_spec("llama"))) == ["1"]
 
 
-def test_quantised_weights_keep_what_must_be_precise(mlx_spec: Spec) -> None:
+def test_a_cast_keeps_what_must_be_precise(mlx_spec: Spec) -> None:
     from mlx.utils import tree_flatten
 
     net = mlx_model.MLXModel(mlx_spec("hybrid", dtype="bfloat16")).net
@@ -285,8 +325,7 @@ def test_quantised_weights_keep_what_must_be_precise(mlx_spec: Spec) -> None:
     assert kinds["weight"] == "mlx.core.bfloat16"
 
 
-def test_a_wide_batch_takes_the_same_masks_as_a_narrow_one(mlx_spec: Spec) -> None:
-    """Rows that are over while others go on are given any token, and nobody hears it."""
+def test_a_row_that_is_over_is_given_any_token_and_nobody_hears_it(mlx_spec: Spec) -> None:
     engine = load(mlx_spec("llama"), width=8)
     seen: list[int] = []
     draw = engine._sampler._draw
@@ -300,6 +339,81 @@ def test_a_wide_batch_takes_the_same_masks_as_a_narrow_one(mlx_spec: Spec) -> No
     engine._sampler._draw = spy
     answers(engine)
     assert max(seen) >= 1
+
+
+def test_close_frees_the_weights(mlx_spec: Spec) -> None:
+    import mlx.core as mx
+
+    gc.collect()
+    before = mx.get_active_memory()
+    engine = load(mlx_spec("sliding"))
+    answers(engine)
+    assert mx.get_active_memory() > before + 50_000
+    engine.close()
+    gc.collect()
+    mx.clear_cache()
+    assert mx.get_active_memory() <= before + 10_000
+
+
+def test_rows_are_padded_to_the_longest_and_counted_so(mlx_spec: Spec) -> None:
+    memory = load(mlx_spec("llama"))._intake.memory
+    assert memory.need(1000, 10, 10) == memory.need(1000, 1000, 1000)
+
+
+def test_snapshots_lie_where_a_conversation_goes_on_and_nowhere_else(
+    kind: str, mlx_spec: Spec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a template that ends in what the next turn takes out again, as Qwen's does."""
+    spec = mlx_spec(kind, template=TAIL)
+    engine = load(spec)
+    lengths: set[int] = set()
+    insert = PrefixTrie.insert
+
+    def kept(trie: Any, tokens: Any, *rest: Any) -> Any:
+        lengths.add(len(tokens))
+        return insert(trie, tokens, *rest)
+
+    monkeypatch.setattr(PrefixTrie, "insert", kept)
+    turns = (SYSTEM, Message("user", "word " * 40))
+    engine.submit(Request(turns, None, Sampling(max_tokens=3)))
+    while not engine.step():
+        pass
+    encoded = Chat(spec).encode(turns)
+    assert encoded.boundaries[-1] < len(encoded.ids) - 1
+    assert lengths == set(encoded.boundaries)
+
+
+def test_a_snapshot_holds_no_memory_of_its_batch_mates(mlx_spec: Spec) -> None:
+    import mlx.core as mx
+    from mlx_lm.models.cache import ArraysCache
+
+    batch = ArraysCache(1)
+    batch[0] = mx.zeros((64, 1000))
+    mx.eval(batch.state)
+    cut = batch.extract(3)
+    mlx_model.detach([cut])
+    before = mx.get_active_memory()
+    del batch
+    gc.collect()
+    mx.clear_cache()
+    assert mx.get_active_memory() <= before - 60 * 4000
+
+
+def test_whatever_escapes_a_step_leaves_nothing_behind(mlx_spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = load(mlx_spec("llama"))
+    tickets = [engine.submit(Request((SYSTEM, Message("user", f"{i}")), None, Sampling(9))) for i in range(3)]
+    with monkeypatch.context() as patch:
+        patch.setattr(mlx_engine.Prefixes, "begin", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            engine.step()
+    for ticket in tickets:
+        engine.cancel(ticket)
+    assert answers(engine)
+    assert not any(entry.pins for entry in engine._prefixes.trie._nodes)
+
+
+def interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def replies_of(engine: Any, monkeypatch: pytest.MonkeyPatch) -> dict[int, Reply]:

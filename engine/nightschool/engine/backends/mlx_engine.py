@@ -59,7 +59,7 @@ class MLXEngine:
         self._chat, self._mlx = chat, model
         free = mlx_model.room()
         snapshots = int(free * SNAPSHOT_SHARE)
-        memory = Memory(free - snapshots, model.cost.token, model.cost.row)
+        memory = Memory(free - snapshots, model.cost.token, model.cost.row, padded=True)
         self._intake = Intake(chat, memory, 1 if model.kind == "single" else width, say or log.warning)
         disk = PrefixStore(cache_home() / "prefixes", chat, model.dtype)
         self._prefixes = Prefixes(model, snapshots, disk)
@@ -70,6 +70,8 @@ class MLXEngine:
         )
         self._rows: dict[int, int] = {}
         """The generator's id of each running ticket."""
+        self._cuts: dict[int, Reply] = {}
+        """The rows whose caches are worth a snapshot at the end of their first segment."""
         self._generator: Any = None
         log.info("%s: %s on MLX, %s; %s", self.model.alias, model.dtype, mlx_model.PATHS[model.kind], reason)
 
@@ -81,11 +83,11 @@ class MLXEngine:
         """Take in what fits, advance every row by a token, and give back what is finished."""
         try:
             self._step()
-        except EngineError:
-            self._abandon()
-            raise
         except (RuntimeError, MemoryError, ValueError) as error:
             self._recover(error)
+        except BaseException:
+            self._abandon()
+            raise
         return self._intake.take()
 
     def cancel(self, ticket: int) -> None:
@@ -115,6 +117,7 @@ class MLXEngine:
         """Free the model's memory."""
         self._abandon()
         self._prefixes.trie.shrink(0)
+        self._tagged.release()
         self._mlx.release()
 
     def _step(self) -> None:
@@ -126,7 +129,7 @@ class MLXEngine:
         read, spoken = self._generator.next()
         self._check(calls, spoken)
         for progress in read:
-            if progress.end_of_segment and not progress.end_of_prompt:
+            if progress.end_of_segment and progress.uid in self._cuts:
                 self._keep(progress.uid)
         over = [reply for reply in self._intake.running.values() if reply.finish]
         for reply in over:
@@ -145,6 +148,8 @@ class MLXEngine:
                 all_tokens=[list(reply.prompt[: start.length])],
             )
         self._rows[reply.ticket] = row
+        if len(start.segments) > 1:
+            self._cuts[row] = reply
 
     def _open(self) -> Any:
         """A generator as wide as the batch may be; it never ends a row by itself."""
@@ -174,15 +179,16 @@ class MLXEngine:
 
     def _keep(self, row: int) -> None:
         """Store the caches of a row that stands at the end of a segment."""
-        ticket = next(ticket for ticket, known in self._rows.items() if known == row)
         with mx.stream(self._generator.stream):
             caches, tokens = self._generator.extract_cache([row])[row]
             *own, _ = caches
-            mx.eval([cache.state for cache in own])
-        self._prefixes.keep(self._intake.running[ticket], tokens, own)
+            mlx_model.detach(own)
+        self._prefixes.keep(self._cuts.pop(row), tokens, own)
 
     def _remove(self, tickets: Sequence[int]) -> None:
-        rows = [self._rows.pop(ticket) for ticket in tickets]
+        rows = [self._rows.pop(ticket) for ticket in tickets if ticket in self._rows]
+        for row in rows:
+            self._cuts.pop(row, None)
         for ticket in tickets:
             self._sampler.forget(ticket)
             self._prefixes.release(ticket)
@@ -197,10 +203,12 @@ class MLXEngine:
 
     def _clear(self) -> None:
         """Take all rows out, whatever state a failed step left them in."""
-        for ticket in self._rows:
+        for ticket in self._intake.running:
             self._sampler.forget(ticket)
             self._prefixes.release(ticket)
         self._rows.clear()
+        self._cuts.clear()
+        self._tagged.forget()
         if self._generator is not None:
             self._generator.close()
             self._generator = None

@@ -100,6 +100,14 @@ def cache_path(folder: Path) -> str:
     return PATHS[_kind_of(caches)]
 
 
+def detach(caches: list[Any]) -> None:
+    """Give caches that were cut out of a batch memory of their own: a slice would keep the whole batch's."""
+    for part in _parts(caches):
+        if type(part).__name__ == "ArraysCache":
+            part.cache = [state if state is None else state * 1 for state in part.cache]
+    mx.eval([cache.state for cache in caches])
+
+
 def room() -> int:
     """Bytes that caches may take beside what is in use."""
     limit = mx.device_info().get("max_recommended_working_set_size")

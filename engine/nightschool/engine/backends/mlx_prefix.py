@@ -26,7 +26,7 @@ CHUNK = 2048
 class Beginning:
     """Where a row begins: caches of the first `length` tokens, not to be written to, and what is still to be read.
 
-    A snapshot is worth taking at the end of every segment but the last.
+    Of two segments the first ends where a snapshot is worth taking.
     """
 
     caches: Caches

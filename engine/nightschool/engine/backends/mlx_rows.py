@@ -69,6 +69,15 @@ class TaggedModel:
         self.tickets: list[int] = []
         self.logits: mx.array | None = None
 
+    def forget(self) -> None:
+        """Let go of what the last pass left behind."""
+        self.tickets, self.logits = [], None
+
+    def release(self) -> None:
+        """Let go of the weights too."""
+        self.forget()
+        self._net = None
+
     def __call__(self, inputs: mx.array, cache: Sequence[Any]) -> mx.array:
         """Run the layers with their own caches; logits in float32, so that no later step rounds them."""
         *layers, tags = cache

@@ -74,7 +74,7 @@ class TorchEngine:
         except (RuntimeError, MemoryError) as error:
             with torch.inference_mode():
                 self._recover(error)
-        except EngineError:
+        except BaseException:
             self._abandon()
             raise
         return self._intake.take()
