@@ -151,6 +151,16 @@ def test_doctor_names_the_machine_the_model_and_the_commands() -> None:
     assert "largest that fits" in text and record["commands"][-1] in text
 
 
+def test_a_student_on_a_server_needs_nothing_here() -> None:
+    text = '[roles]\nstudent = "far"\n[models.far]\nsource = "http://127.0.0.1:9/v1"\n'
+    Path("models.toml").write_text(text)
+    record = json.loads(run("doctor", "--json").stdout)
+    assert record["backend"]["name"] == "openai" and record["backend"]["missing"] == []
+    assert record["commands"] == ["nightschool models check far", "nightschool evolve --model far"]
+    listed = {item["alias"]: item for item in json.loads(run("models", "list", "--json").stdout)}
+    assert listed["far"]["backend"] == "openai" and listed["far"]["ready"] and listed["far"]["folder"] is None
+
+
 def test_doctor_names_the_path_of_the_students_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(run("doctor", "--json").stdout)["caches"] is None
     monkeypatch.setattr(select, "caches", lambda spec: f"running states of {spec.alias}")

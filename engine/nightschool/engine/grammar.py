@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 from nightschool.disk.errors import Problem
@@ -17,6 +18,9 @@ from nightschool.engine import lark, schema, terms
 from nightschool.engine.nodes import Node
 from nightschool.engine.terms import Term
 from nightschool.engine.types import EngineError
+
+_copying = Lock()
+"""Replies of a server are judged in the threads that they come in by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +80,18 @@ class Grammar:
 
 def accepts(grammar: Grammar, text: str) -> bool:
     """Whether the whole text is a reply of the grammar, by a fresh byte-level matcher."""
-    fresh = _prototype(grammar.lark).deep_copy()
+    return reach(grammar, text)[1]
+
+
+def reach(grammar: Grammar, text: str) -> tuple[int, bool]:
+    """How many of the text's bytes a reply may begin with, and whether the whole text is one."""
+    with _copying:
+        fresh = _prototype(grammar.lark).deep_copy()
     data = list(text.encode("utf-8", "surrogatepass"))
-    taken = fresh.try_consume_tokens(data)
+    taken = int(fresh.try_consume_tokens(data))
     if fresh.is_error():
         raise matcher_failed(fresh)
-    return bool(taken == len(data) and fresh.is_accepting())
+    return taken, bool(taken == len(data) and fresh.is_accepting())
 
 
 def matcher_failed(broken: Any) -> EngineError:

@@ -1,6 +1,7 @@
 """A folder of weights: the models.toml entry that would suit it, and whether it suits the entry that it has.
 
-Reads config.json, the tokenizer and the chat template; loading the weights is left to the backends.
+Reads config.json, the tokenizer and the chat template; loading the weights is left to the backends, and looking at a
+server to its own.
 """
 
 from __future__ import annotations
@@ -59,7 +60,11 @@ def alias_of(folder: Path) -> str:
 
 def check(spec: ModelSpec, progress: Progress = quiet) -> list[Finding]:
     """Look at everything that can be wrong before weights are loaded."""
-    if spec.kind in ("http", "scripted"):
+    if spec.kind == "http":
+        from nightschool.engine.backends import openai_check
+
+        return openai_check.check(spec)
+    if spec.kind == "scripted":
         return [Finding("files", True, "none: not a model of this machine's disk")]
     if not spec.ready:
         raise Problem(f"{spec.alias} is not on this machine yet", f"nightschool models pull {spec.alias}")

@@ -22,6 +22,8 @@ from nightschool.engine.folders import cache_home, config_home
 FILE = "models.toml"
 MANIFEST = "manifest.json"
 ROLES = ("student", "maintainer", "proposer", "judge")
+SERVER_MANNERS = {"timeout", "retries", "backoff", "width", "api_key_env"}
+"""Options of a server that shape no reply: a night goes on when a person has changed them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,9 @@ class ModelSpec:
             files = sorted(self.folder.glob("*")) if self.kind == "path" else []
             weights = repr([self.source, *((file.name, file.stat().st_size) for file in files)])
         keys = (self.context, self.dtype, self.template, self.thinking, sorted(self.sampling.items()))
-        text = repr((weights, keys, self.backend, sorted(self.options.items(), key=repr)))
+        unfelt = SERVER_MANNERS if self.kind == "http" else ()
+        options = sorted((item for item in self.options.items() if item[0] not in unfelt), key=repr)
+        text = repr((weights, keys, self.backend, options))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property

@@ -83,6 +83,8 @@ def missing(backend: str) -> list[str]:
 def require(spec: ModelSpec, backend: str) -> None:
     """Refuse, before anything is loaded, a model that this backend cannot load here."""
     _refuse_unwritten(spec, backend)
+    if spec.kind == "http" and backend in EXTRAS:
+        raise Problem(f"{spec.alias} is on a server, {spec.host}: {backend} has nothing to load", "leave out --backend")
     if lacking := missing(backend):
         raise Problem(
             f"the {backend} backend needs {' and '.join(lacking)}, which is not installed",
@@ -155,8 +157,5 @@ def _refuse_unwritten(spec: ModelSpec, backend: str) -> None:
     """Nothing can be loaded, and nothing is worth pulling, for a backend that does not exist yet."""
     if written(backend):
         return
-    if spec.kind == "http":
-        advice = "choose a model whose weights are on this machine"
-    else:
-        advice = f"leave out --backend, and `backend` of {spec.alias} in {spec.origin or 'models.toml'}"
+    advice = f"leave out --backend, and `backend` of {spec.alias} in {spec.origin or 'models.toml'}"
     raise Problem(f"{spec.alias}: this version of nightschool has no {backend} backend", advice)

@@ -86,6 +86,8 @@ class Completion:
     seconds: float = 0.0
     first_token_seconds: float = 0.0
     logprob: float = 0.0
+    refused: int = 0
+    """Replies that a server gave before this one, and that its grammar did not accept; `usage` holds their tokens too."""
 
 
 class PromptTooLong(Problem):

@@ -76,9 +76,12 @@ def examine(models_file: Path | None = None) -> dict[str, Any]:
     from nightschool.engine.select import choose_backend, missing
 
     models, device = load_models(models_file), this_device()
-    choice = choose_backend(None)
-    listed = [record(models, spec) for spec in views(models, None)]
-    largest = largest_alias_that_fits(models, device, choice.name)
+    seen = views(models, None)
+    served = next((spec for spec in seen if spec.alias == models.roles.student and spec.kind == "http"), None)
+    choice = choose_backend(served)
+    listed = [record(models, spec) for spec in seen]
+    largest = largest_alias_that_fits(models, device, choose_backend(None).name)
+    chosen = served.alias if served else largest or models.roles.student
     return {
         "device": device.as_json(),
         "backend": {"name": choice.name, "reason": choice.reason, "missing": missing(choice.name)},
@@ -87,7 +90,7 @@ def examine(models_file: Path | None = None) -> dict[str, Any]:
         "student": models.roles.student,
         "caches": _caches(models),
         "largest": largest,
-        "commands": _commands(choice.name, missing(choice.name), largest or models.roles.student, listed),
+        "commands": _commands(choice.name, missing(choice.name), chosen, listed),
     }
 
 

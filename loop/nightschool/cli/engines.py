@@ -73,8 +73,10 @@ def together(models: Models, config: Config) -> Callable[[str, str], bool]:
     def fit(one: str, other: str) -> bool:
         if UNIFORM in (one, other):
             return True
-        sizes = [select.resolve(models, alias, config.backend)[0].weights_gb for alias in (one, other)]
-        known = [size for size in sizes if size is not None]
+        specs = [select.resolve(models, alias, config.backend)[0] for alias in (one, other)]
+        if any(spec.kind == "http" for spec in specs):  # what a server holds is held already
+            return True
+        known = [spec.weights_gb for spec in specs if spec.weights_gb is not None]
         return len(known) == 2 and device.fits_beside(*known)
 
     return fit

@@ -91,8 +91,9 @@ def check(alias: Alias, models_file: ModelsFile = None, backend: Backend = None,
     from nightschool.engine.models import load_models
     from nightschool.engine.select import resolve
 
-    offline.seal()
-    spec, _ = resolve(load_models(models_file), alias, backend)
+    models = load_models(models_file)
+    offline.seal(models.hosts())
+    spec, _ = resolve(models, alias, backend)
     with output.telling() as progress:
         findings = look(spec, progress)
     if as_json:
@@ -130,7 +131,7 @@ def views(models: Models, backend: str | None) -> list[ModelSpec]:
     found: dict[str, ModelSpec] = {}
     for name in (choose_backend(None, backend).name, *BACKENDS):
         for spec in models.available(name):
-            found.setdefault(spec.alias, spec)
+            found.setdefault(spec.alias, spec if spec.kind != "http" else models.get(spec.alias, "openai"))
     return [found[alias] for alias in models if alias in found]
 
 

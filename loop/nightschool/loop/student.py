@@ -183,7 +183,9 @@ def _written(task: Task, value: Any) -> str:
 
 
 def _count(completion: Completion) -> dict[str, int]:
-    return {"total": 1, "valid": int(completion.valid), "retried": 0, "degraded": 0}
+    """The reply, and those that a server gave before it in vain."""
+    total = 1 + completion.refused
+    return {"total": total, "valid": int(completion.valid), "retried": completion.refused, "degraded": 0}
 
 
 def _trace(

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -236,3 +237,20 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+@pytest.fixture
+def engines() -> Any:
+    """Opens engines on servers, and closes them in the end: no thread is left."""
+    before, opened = set(threading.enumerate()), []
+
+    def make(spec: ModelSpec, **given: Any) -> Any:
+        from nightschool.engine.backends.openai import load
+
+        opened.append(load(spec, **given))
+        return opened[-1]
+
+    yield make
+    for engine in opened:
+        engine.close()
+    assert not [thread for thread in set(threading.enumerate()) - before if thread.name == "server-call"]

@@ -30,9 +30,10 @@ class Tally:
     usage: dict[str, int] = field(default_factory=dict)
 
     def add(self, completion: Completion) -> None:
-        """Count one reply."""
-        self.replies["total"] += 1
+        """Count one reply, and those that a server gave before it in vain."""
+        self.replies["total"] += 1 + completion.refused
         self.replies["valid"] += completion.valid
+        self.replies["retried"] += completion.refused
         self.usage = add_counts(self.usage, asdict(completion.usage))
 
 
