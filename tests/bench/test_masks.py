@@ -14,6 +14,7 @@ pytest.importorskip("mlx_lm", reason="mlx-lm is not installed: pip install 'mlx[
 from nightschool.bench import masks
 from nightschool.bench.masks_peers import Outlines
 from nightschool.bench.masks_setting import TEXTS, open_chat, requests, schema
+from nightschool.bench.masks_table import compared, table
 from nightschool.engine.grammar import Grammar
 
 WIDTH = 451
@@ -80,7 +81,7 @@ def test_the_overlap_is_told_for_fills_as_they_are_and_for_slow_ones(record: dic
 
 
 def test_the_table_has_a_line_for_each_width_and_temperature(record: dict[str, Any]) -> None:
-    lines = list(masks.table(record))
+    lines = list(table(record))
     assert lines[1] == record["outlines"]["note"]
     assert sum(line.lstrip().startswith(("1  0.", "2  0.")) for line in lines) == 4
 
@@ -97,3 +98,11 @@ def test_schemas_differ_and_every_row_has_room_for_its_reply() -> None:
     for asked in requests(40, 0.7, grammars):
         assert asked.grammar is not None
         assert asked.sampling.max_tokens >= asked.grammar.limit
+
+
+def test_what_cannot_be_compared_is_not() -> None:
+    told = compared({"forward": 10.0, "free": 11.0, "ours": 12.0, "llguidance": 18.0, "outlines": 20.0})
+    assert told["times_ours"] == {"llguidance": 4.0, "outlines": 5.0}
+    assert told["above_free_ms"] == {"ours": 1.0, "llguidance": 7.0, "outlines": 9.0}
+    drowned = compared({"forward": 10.0, "free": 11.0, "ours": 9.0, "llguidance": 18.0})
+    assert drowned["times_ours"] == {"llguidance": None}

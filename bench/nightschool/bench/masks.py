@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from statistics import mean, median
@@ -21,6 +22,7 @@ from nightschool.bench import masks_ours, masks_peers
 from nightschool.bench.masks_overlap import overlap
 from nightschool.bench.masks_peers import LLGuidance, Outlines, Ran, only_forward, own_sampler
 from nightschool.bench.masks_setting import SHORT, TEXTS, Net, open_chat, requests, schema
+from nightschool.bench.masks_table import PEERS, compared, table
 from nightschool.disk.errors import Problem
 from nightschool.engine import offline
 from nightschool.engine.backends.mlx_model import device
@@ -37,7 +39,6 @@ FORWARD = 0.020
 """Seconds of the pass behind which fills should hide."""
 FILLS = (0.0, 0.010)
 """Seconds that a fill takes at least: as they are, and slow."""
-PEERS = ("llguidance", "outlines")
 
 
 class Bench:
@@ -108,21 +109,6 @@ class Bench:
         return sum(text.startswith(start) for text, start in zip(whole, begun, strict=True))
 
 
-def compared(step: Mapping[str, float]) -> dict[str, Any]:
-    """Steps, what of them is not the pass, what is not free decoding either, and how many times ours the peers take."""
-    above = {name: value - step["forward"] for name, value in step.items() if name != "forward"}
-    beyond = {name: value - step["free"] for name, value in step.items() if name not in ("forward", "free")}
-    times = {
-        name: round(above[name] / above["ours"], 2) if above["ours"] > 0 else None for name in PEERS if name in step
-    }
-    return {
-        "step_ms": {name: round(value, 2) for name, value in step.items()},
-        "above_forward_ms": {name: round(value, 2) for name, value in above.items()},
-        "above_free_ms": {name: round(value, 2) for name, value in beyond.items()},
-        "times_ours": times,
-    }
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print."""
     parser = argparse.ArgumentParser(prog="python -m bench masks", description=__doc__.split("\n")[0])
@@ -147,7 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def measure(chat: Chat, widths: Sequence[int], args: argparse.Namespace) -> dict[str, Any]:
     """The whole record."""
     bench = Bench(chat, args.steps, args.repeats, args.compile_seconds)
-    rows = []
+    rows, load = [], os.getloadavg()[0]
     for width in widths:
         for temperature in (0.0, 0.7):
             rows.append(bench.row(width, temperature))
@@ -157,37 +143,13 @@ def measure(chat: Chat, widths: Sequence[int], args: argparse.Namespace) -> dict
         "tokenizer": chat.spec.alias,
         "vocabulary": chat.vocabulary.size,
         "device": device(),
+        "load": [round(load, 2), round(os.getloadavg()[0], 2)],
         "versions": {name: version(name) for name in ("mlx", "mlx-lm", "llguidance", "outlines", "outlines_core")},
         "grammars": GRAMMARS,
         "outlines": bench.outlines.told(),
         "rows": rows,
         "overlap": [{"rows": max(widths), **bench.overlap(max(widths), fill)} for fill in FILLS],
     }
-
-
-def table(record: Mapping[str, Any]) -> Iterator[str]:
-    """For people."""
-    yield f"{record['tokenizer']}, {record['vocabulary']} tokens, MLX on the {record['device']}; ms a step"
-    yield record["outlines"]["note"]
-    names = ("forward", "free", "ours", *PEERS)
-    yield "rows temp " + "".join(f"{name:>12}" for name in names) + "   all but the pass: ours, peers (times ours)"
-    for row in record["rows"]:
-        steps = "".join(f"{row['step_ms'].get(name, float('nan')):12.2f}" for name in names)
-        above, times = row["above_forward_ms"], row["times_ours"]
-        peers = ", ".join(f"{name} {above[name]} ({value})" for name, value in times.items())
-        yield f"{row['rows']:4} {row['temperature']:4} {steps}   {above['ours']}; {peers}"
-    for row in record["rows"]:
-        parts = ", ".join(f"{name} {value}" for name, value in row["profile_ms"].items())
-        yield f"ours, {row['rows']} rows, temperature {row['temperature']}: {parts}; Python {row['python_us']} us; "
-        yield (
-            f"  {row['sampler_calls']} sampler call a step, {row['open']:.0%} of rows inside a text; "
-            f"{row['valid']} of {row['replies']} replies valid"
-        )
-    for told in record["overlap"]:
-        yield (
-            f"{told['rows']} rows, pass {told['forward']} ms, fill {told['fill']} ms: step {told['step']} ms, "
-            f"{told['step_without_fill']} ms without fill; {told['overlap']} ms of it hidden"
-        )
 
 
 def _own_tokenizer() -> Path:

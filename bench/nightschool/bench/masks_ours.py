@@ -114,17 +114,16 @@ def clocked() -> Iterator[Clock]:
 
 @dataclass(slots=True)
 class Ours:
-    """What came of a run.
+    """What came of a run: the steps in which every row was decoded, and the replies that ended."""
 
-    `seconds` are those of the steps in which every row was decoded, `parts` the medians of theirs, `open` the share of
-    rows that were (see OPEN), `sampler_calls` the most in one step.
-    """
-
-    seconds: list[float]
-    parts: dict[str, float]
-    open: float
-    sampler_calls: int
-    replies: dict[int, Completion]
+    seconds: list[float] = field(default_factory=list)
+    parts: dict[str, float] = field(default_factory=dict)
+    """Medians over those steps."""
+    open: float = 0.0
+    """The share of rows that were inside a text; see OPEN."""
+    sampler_calls: int = 0
+    """The most in one step."""
+    replies: dict[int, Completion] = field(default_factory=dict)
 
 
 def run(chat: Chat, net: Net, asked: Sequence[Request], steps: int, to_the_end: bool = False) -> Ours:
@@ -133,29 +132,36 @@ def run(chat: Chat, net: Net, asked: Sequence[Request], steps: int, to_the_end: 
         weightless: Any = Weightless(net, chat.vocabulary.size)
         engine = MLXEngine(chat, weightless, len(asked))
         tickets = [engine.submit(request) for request in asked]
-        seconds: list[float] = []
-        parts: dict[str, list[float]] = {part: [] for part in PARTS}
-        masks: list[Any] = []
-        busiest, replies = 0, dict[int, Completion]()
-        while len(seconds) <= steps and not replies:
-            before, calls, began = dict(clock.seconds), clock.calls["sampler"], time.perf_counter()
-            replies.update(engine.step())
-            spent, calls = time.perf_counter() - began, clock.calls["sampler"] - calls
-            if clock.rows == len(asked) and calls and not replies:
-                seconds.append(spent)
-                if len(seconds) > 1:
-                    busiest = max(busiest, calls)
-                    masks.append(clock.mask)
-                    for part, each in parts.items():
-                        each.append(clock.seconds[part] - before.get(part, 0.0))
-    while to_the_end and len(replies) < len(tickets):
-        replies.update(engine.step())
+        came = _measured(engine, clock, len(asked), steps)
+    while to_the_end and len(came.replies) < len(tickets):
+        came.replies.update(engine.step())
     engine.close()
-    medians = {part: median(each) for part, each in parts.items()}
-    return Ours(seconds[1:], medians, _share_open(masks), busiest, replies)
+    return came
+
+
+def _measured(engine: MLXEngine, clock: Clock, rows: int, steps: int) -> Ours:
+    """The steps in which all rows were decoded; the first of them, which is still warming up, does not count."""
+    came, masks = Ours(), list[Any]()
+    parts: dict[str, list[float]] = {part: [] for part in PARTS}
+    warm = False
+    while len(came.seconds) < steps and not came.replies:
+        before, calls, began = dict(clock.seconds), clock.calls["sampler"], time.perf_counter()
+        came.replies.update(engine.step())
+        spent, calls = time.perf_counter() - began, clock.calls["sampler"] - calls
+        full = clock.rows == rows and calls > 0 and not came.replies
+        if full and warm:
+            came.seconds.append(spent)
+            came.sampler_calls = max(came.sampler_calls, calls)
+            masks.append(clock.mask)
+            for part, each in parts.items():
+                each.append(clock.seconds[part] - before.get(part, 0.0))
+        warm = full
+    came.parts = {part: median(each) for part, each in parts.items()}
+    came.open = _share_open(masks)
+    return came
 
 
 def _share_open(masks: Sequence[Any]) -> float:
     """Of all rows of all steps."""
     counts = [np.bitwise_count(mask.view(np.uint32)).sum(1, dtype=np.int64) > OPEN for mask in masks]
-    return round(float(np.mean(counts)), 2) if counts else 0.0
+    return round(float(np.mean(counts)), 2)

@@ -35,6 +35,11 @@ class Guard:
             need = len(self._closing(language)) + 1
             raise ValueError(f"max_tokens is {budget}, but the shortest reply takes {need} tokens")
 
+    @property
+    def carefree(self) -> bool:
+        """Whether the reply can still close in time whatever token comes next: there is nothing to narrow."""
+        return self._carefree(1)
+
     def advance(self, token: int) -> None:
         """A token was read."""
         self.left -= 1

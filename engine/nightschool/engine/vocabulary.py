@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -67,6 +68,7 @@ class Vocabulary:
         self.tokenizer: Any = llguidance.LLTokenizer(source, n_vocab=self.size, eos_token=list(self.eos), slices=slices)
         self.words = (self.size + 31) // 32
         self._prototypes: dict[str, Any] = {}
+        self._lock = threading.Lock()
         self._inside: dict[str, Inside] = {}
 
     @classmethod
@@ -98,13 +100,14 @@ class Vocabulary:
         return {data: token for token, data in enumerate(self.token_bytes) if len(data) == 1}
 
     def start(self, source: str) -> Any:
-        """A matcher at the start of a grammar."""
-        if source not in self._prototypes:
-            made = matcher(self.tokenizer, source)
-            while len(self._prototypes) >= _CACHED_GRAMMARS:
-                del self._prototypes[next(iter(self._prototypes))]
-            self._prototypes[source] = made
-        return self._prototypes[source].deep_copy()
+        """A matcher at the start of a grammar. Threads may call it: vLLM compiles in some of its own."""
+        with self._lock:
+            if source not in self._prototypes:
+                made = matcher(self.tokenizer, source)
+                while len(self._prototypes) >= _CACHED_GRAMMARS:
+                    del self._prototypes[next(iter(self._prototypes))]
+                self._prototypes[source] = made
+            return self._prototypes[source].deep_copy()
 
     def decode(self, tokens: Iterable[int]) -> str:
         """The text of a reply's tokens; control tokens say nothing."""

@@ -31,6 +31,7 @@ pytest.importorskip("mlx_lm", reason="mlx-lm is not installed: pip install 'mlx[
 from nightschool.engine.backends import mlx_engine, mlx_model, mlx_store
 from nightschool.engine.backends.mlx import cache_path, load, measure_width
 from nightschool.engine.backends.mlx_engine import MLXEngine
+from nightschool.engine.backends.mlx_prefix import Prefixes
 from nightschool.engine.backends.mlx_rows import RowTags
 from nightschool.engine.backends.mlx_store import PrefixStore
 
@@ -302,7 +303,7 @@ class TestPromptsOnTheDisk:
             path.unlink()
             touch(path, *times)
 
-        monkeypatch.setattr(mlx_store.os, "utime", gone)
+        monkeypatch.setattr(os, "utime", gone)
         assert self.ask(mlx_spec("llama")).text == first.text
 
     def test_a_disk_that_takes_nothing_stops_nothing(self, mlx_spec: Spec, folder: Path) -> None:
@@ -403,7 +404,7 @@ def test_whatever_escapes_a_step_leaves_nothing_behind(mlx_spec: Spec, monkeypat
     engine = load(mlx_spec("llama"))
     tickets = [engine.submit(Request((SYSTEM, Message("user", f"{i}")), None, Sampling(9))) for i in range(3)]
     with monkeypatch.context() as patch:
-        patch.setattr(mlx_engine.Prefixes, "begin", interrupted)
+        patch.setattr(Prefixes, "begin", interrupted)
         with pytest.raises(KeyboardInterrupt):
             engine.step()
     for ticket in tickets:

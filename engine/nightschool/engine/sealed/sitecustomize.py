@@ -1,6 +1,7 @@
 """Seals a Python child before its first line: Python imports this file by itself, from PYTHONPATH.
 
-`offline.seal` puts this folder there. Another sitecustomize, which this one hides, is run afterwards.
+`offline.seal` puts this folder there. Another sitecustomize, which this one hides, is run afterwards. A child of the process
+that NIGHTSCHOOL_PARENT names ends with it (on Linux): vLLM's engine would wait for ever for a process that was killed.
 """
 
 import os
@@ -10,6 +11,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
+_PR_SET_PDEATHSIG = 1
 
 
 def _seal() -> None:
@@ -23,6 +25,13 @@ def _seal() -> None:
     module.seal([host for host in os.environ["NIGHTSCHOOL_SEALED"].split(",") if host])
 
 
+def _follow() -> None:
+    if sys.platform == "linux" and os.environ.get("NIGHTSCHOOL_PARENT") == str(os.getppid()):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 9)
+
+
 def _go_on() -> None:
     elsewhere = [path for path in sys.path if Path(path).resolve() != _HERE]
     spec = PathFinder.find_spec("sitecustomize", elsewhere)
@@ -31,4 +40,5 @@ def _go_on() -> None:
 
 
 _seal()
+_follow()
 _go_on()
