@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from nightschool.kernels import metal, mlx_ops, reference
+from nightschool.kernels import metal, mlx_ops, mlx_parts, reference
 from nightschool.kernels.reference import NOTHING, Rows
 
 Pack = Callable[[npt.NDArray[np.bool_]], npt.NDArray[np.int32]]
@@ -83,3 +83,13 @@ def test_rows_with_a_cut_leave_the_fused_kernel_and_come_back_to_their_places(
         assert given == delegated
         assert got.ids.tolist() == want.ids.tolist()
         np.testing.assert_allclose(got.logprobs, want.logprobs, atol=1e-5)
+
+
+@pytest.mark.parametrize("width", [4095, 4096, 4097, 6144, 7000])
+def test_the_first_of_equal_maxima_is_found_in_every_block(width: int) -> None:
+    rng = np.random.default_rng(width)
+    scores = rng.integers(0, 50, (64, width)).astype(np.float32)
+    scores[1] = -np.inf
+    scores[2, -1] = 99
+    scores[3, [0, width - 1]] = 99
+    assert np.array(mlx_parts.first_best(mx.array(scores))).tolist() == scores.argmax(1).tolist()

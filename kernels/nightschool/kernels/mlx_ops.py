@@ -96,7 +96,7 @@ def _pick(
         scores = scores if kind == "plain" else parts.keep_top(scores, rows)
         whole = parts.noise_from_host(rows, vocab) if parts.on_cpu() else parts.gumbel(rows, mx.arange(vocab)[None])
         scores = scores + whole
-    ids = mx.argmax(scores, axis=1).astype(mx.int32)
+    ids = parts.first_best(scores)
     return ids, mx.take_along_axis(scores, ids[:, None], 1)[:, 0]
 
 
