@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-vllm fast mac-check lint wheel docs clean
+.PHONY: demo test test-vllm fast mac-check gpu-check lint wheel docs clean
 
 demo: $(STAMP) model  ## a night on real tasks with a real model, offline
 	@test ! -e demo || { echo "demo/ exists: remove it, or go on with $(BIN)/nightschool evolve demo"; exit 2; }
@@ -17,8 +17,8 @@ test: $(STAMP) model  ## the whole suite, the real model's short night among it
 fast: $(STAMP)  ## without the real model
 	$(BIN)/pytest -m "not model"
 
-test-vllm: .venv-vllm/.installed  ## the vLLM backend on the real vLLM, which wants a venv of its own
-	.venv-vllm/bin/python -m pytest tests/engine/backends/test_vllm.py
+test-vllm: .venv-vllm/.installed model  ## the vLLM backend and a night on the real vLLM, which wants a venv of its own
+	.venv-vllm/bin/python -m pytest tests/engine/backends/test_vllm.py tests/loop/test_vllm_night.py
 
 .venv-vllm/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-vllm
@@ -30,6 +30,9 @@ test-vllm: .venv-vllm/.installed  ## the vLLM backend on the real vLLM, which wa
 
 mac-check: $(STAMP) model  ## on Apple silicon: engine, kernels, a short night and the bench, into mac-check.json
 	$(BIN)/python -m bench machine --backend mlx --out mac-check.json
+
+gpu-check: $(STAMP) model  ## on an NVIDIA GPU with nightschool[cuda] in .venv: the same on vLLM, into gpu-check.json
+	$(BIN)/python -m bench machine --backend vllm --out gpu-check.json
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -59,4 +62,4 @@ docs: $(STAMP)  ## what in docs/ follows from the code: cli.md and the pictures
 	$(BIN)/python docs/make.py
 
 clean:
-	rm -rf .venv .venv-wheel dist demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-wheel .venv-vllm dist demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

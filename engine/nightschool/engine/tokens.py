@@ -41,6 +41,7 @@ class Tokens:
         parts["post_processor"] = parts["truncation"] = parts["padding"] = None
         _never_prepend(parts.get("pre_tokenizer"))
         self._encoder = tokenizers.Tokenizer.from_str(json.dumps(parts))
+        self._bytes: dict[int, bytes] = {}
 
     @property
     def size(self) -> int:
@@ -91,6 +92,12 @@ class Tokens:
 
     def bytes_of(self, token: int) -> bytes:
         """What one token spells; nothing for special tokens and padding."""
+        known = self._bytes.get(token)
+        if known is None:
+            known = self._bytes[token] = self._spell(token)
+        return known
+
+    def _spell(self, token: int) -> bytes:
         if token in self._added:
             added = self._added[token]
             return b"" if added["special"] else str(added["content"]).encode()

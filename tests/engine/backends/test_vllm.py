@@ -305,13 +305,13 @@ def test_a_grammar_that_is_refused_is_a_problem_and_no_more(engine: Any, monkeyp
 
 
 def test_what_a_matcher_cannot_do_is_an_engine_error(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nightschool.engine.backends.vllm_grammar import GuidedGrammar
+    from nightschool.engine.constraint import Row
 
-    def broken(self: Any, token: int) -> bool:
+    def broken(self: Row) -> None:
         raise EngineError("the grammar's matcher failed: too complex", "simplify")
 
     with monkeypatch.context() as patch:
-        patch.setattr(GuidedGrammar, "_accept", broken)
+        patch.setattr(Row, "check", broken)
         engine.submit(ask("x", Grammar.regex("[a-z]{9}"), max_tokens=20))
         engine.submit(ask("x", None, max_tokens=400))
         with pytest.raises(EngineError, match="ended a reply with 'error'"):

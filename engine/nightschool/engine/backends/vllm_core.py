@@ -17,12 +17,14 @@ from multiprocessing import resource_tracker
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 from vllm.config import StructuredOutputsConfig
 from vllm.engine.arg_utils import EngineArgs
 from vllm.outputs import RequestOutput
 from vllm.v1.engine.llm_engine import LLMEngine
 from vllm.v1.executor import Executor
 
+from nightschool.disk.errors import Problem
 from nightschool.engine.backends.vllm_grammar import KEY, SCHEDULER, SHARED
 from nightschool.engine.chat import Chat
 from nightschool.engine.intake import is_out_of_memory
@@ -74,9 +76,12 @@ def start(chat: Chat, given: Mapping[str, Any], *, own_processes: bool) -> Core:
     except BaseException as error:
         if inside is not None:
             SHARED.pop(folder, None)
+        told = first_line(error)
+        if isinstance(error, ValueError):
+            advice = f"nightschool models check {chat.spec.alias}"
+            raise Problem(f"vLLM cannot load {chat.spec.alias}: {told}", advice) from error
         if not isinstance(error, RuntimeError | MemoryError):
             raise
-        told = first_line(error)
         if is_out_of_memory(error):
             raise OutOfMemory(
                 f"vLLM has no room for {chat.spec.alias}: {told}", "lower its context or dtype"
@@ -90,7 +95,9 @@ def versions() -> dict[str, str]:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """What an error says, in one line; of a configuration that pydantic refuses, what is wrong with it."""
+    if isinstance(error, ValidationError):
+        return str(error.errors(include_url=False)[0]["msg"]).removeprefix("Value error, ").partition("\n")[0][:300]
     return (str(error).strip().partition("\n")[0] or type(error).__name__)[:300]
 
 

@@ -70,11 +70,13 @@ class GuidedGrammar(StructuredOutputGrammar):
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Whether the reply may go on with them; one that may not ends with an error."""
-        try:
-            return all(self._accept(token) for token in tokens)
-        except EngineError as error:
-            log.error("%s: %s", request_id, error.what)
-            return False
+        row, matcher = self._row, self._row.matcher
+        for token in tokens:
+            self._over = token in self._vocabulary.eos
+            if matcher is not None and (matcher.is_stopped() or not matcher.consume_token(token)):
+                return self._over and self._sound(request_id)
+            row.advance(token)
+        return True
 
     def is_terminated(self) -> bool:
         """Whether its end of text was read."""
@@ -92,16 +94,13 @@ class GuidedGrammar(StructuredOutputGrammar):
         """Of no use without speculative decoding."""
         raise NotImplementedError
 
-    def _accept(self, token: int) -> bool:
-        row = self._row
-        self._over = token in self._vocabulary.eos
-        if row.matcher is not None:
-            row.check()
-            if row.matcher.is_stopped():
-                return self._over
-            row.matcher.consume_token(token)
-            row.check()
-        row.advance(token)
+    def _sound(self, request_id: str) -> bool:
+        """Whether its matcher stopped because the grammar ends here."""
+        try:
+            self._row.check()
+        except EngineError as error:
+            log.error("%s: %s", request_id, error.what)
+            return False
         return True
 
 
