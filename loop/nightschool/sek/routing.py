@@ -11,12 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
-from nightschool.sek.triggers import ALWAYS, Routing, Trigger, compose, parse, yaml_part
-
-if TYPE_CHECKING:
-    from yaml.nodes import Node
+from nightschool.sek.triggers import ALWAYS, Node, Routing, Trigger, compose, parse, yaml_part
 
 __all__ = ["ALWAYS", "Routing", "Trigger", "parse", "rendered", "with_trigger", "without_page"]
 

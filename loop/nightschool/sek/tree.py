@@ -60,7 +60,7 @@ class Tree:
     @classmethod
     def find(cls, start: Path | None = None) -> Tree:
         """The nearest tree at or above `start` (default: the current folder), as git does."""
-        here = Path(os.path.abspath(start or Path.cwd()))
+        here = (start or Path.cwd()).resolve()
         for folder in (here, *here.parents):
             if cls(folder).exists():
                 return cls(folder)
@@ -99,7 +99,7 @@ class Tree:
     def page_files(self) -> list[PageFile]:
         """The pages with size and time of change; a page that is still pending has its new size and the time 0."""
         root = os.path.realpath(self.root)
-        found = {page.path: page for page in _walk(os.path.join(root, WIKI), WIKI, root)}
+        found = {page.path: page for page in _walk(f"{root}/{WIKI}", WIKI, root)}
         for path, data in self._pending.items():
             if data is None:
                 found.pop(path, None)
@@ -152,6 +152,14 @@ class Tree:
         if name in self._pending:
             return self._pending[name] is not None
         return self.inside(relative).is_file()
+
+    def stamp(self, relative: str) -> list[int] | None:
+        """Size and time of change of a file; None if it is not there, or still pending."""
+        try:
+            stat = self.inside(relative).stat()
+        except (OSError, Problem):
+            return None
+        return None if str(PurePosixPath(relative)) in self._pending else [stat.st_size, stat.st_mtime_ns]
 
     @cached_property
     def _pending(self) -> dict[str, bytes | None]:

@@ -24,13 +24,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nightschool.disk.errors import Problem, nearest
 
-if TYPE_CHECKING:
-    from yaml.nodes import Node
-
+Node = Any
+"""A node of PyYAML, whose stubs leave out `id` and `flow_style`."""
 L0_BUDGET, BUDGET, EXPIRE_DAYS, BOOTSTRAP = 400, 1500, 14, "AGENTS.md"
 ALWAYS = "always"
 KEYS = ("bootstrap", "l0_budget", "budget", "expire_days", "triggers")
@@ -90,7 +89,7 @@ def compose(text: str, path: str, before: int = 0) -> Node | None:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        node: Node | None = yaml.compose(text, Loader=loader)
+        node: Node = yaml.compose(text, Loader=loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = before + (mark.line + 1 if mark else 1)
