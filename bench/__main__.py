@@ -1,9 +1,9 @@
-"""`python -m bench NAME ...` from a clone: learning, shared_prefix, masks, machine, agree, overhead."""
+"""`python -m bench NAME ...` from a clone: learning, shared_prefix, masks, machine, agree, overhead, route."""
 
 import importlib
 import sys
 
-NAMES = ("learning", "shared_prefix", "masks", "machine", "agree", "overhead")
+NAMES = ("learning", "shared_prefix", "masks", "machine", "agree", "overhead", "route")
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in NAMES:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from nightschool.sek.terms import Terms
 from nightschool.sek.tree import ROUTING, Tree
 from nightschool.sek.triggers import ALWAYS, Routing, Trigger
-from nightschool.sek.words import is_one_sign, phrase, terms, words
+from nightschool.sek.words import is_sign, phrase, terms, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Keywords:
             for number, place, wanted in self._starts.get(word, ()):
                 if sequence[start : start + len(wanted)] == wanted:
                     yield number, place
-        wholes = (set(words(text)) | {term for term in terms(text) if is_one_sign(term)}) - set(sequence)
+        wholes = (set(words(text)) | {term for term in terms(text) if is_sign(term)}) - set(sequence)
         for word in wholes:  # `userName` in the text, `username` in the table
             for number, place, wanted in self._starts.get(word, ()):
                 if wanted == (word,):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nightschool.sek.terms import Terms
@@ -27,47 +27,54 @@ MOST_ALIKE = 8
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A page (its number), how well it fits, and the terms that made it fit, the heaviest first."""
+    """A page (its number), how well it fits, and the words of the text that made it fit, the heaviest first."""
 
     number: int
     score: float
-    terms: tuple[str, ...]
+    words: tuple[str, ...]
 
 
-def rank(terms: Terms, wanted: Mapping[str, float]) -> list[Ranked]:
-    """The pages that have any of the wanted terms, the best first; `wanted` is what each term is worth."""
+def rank(terms: Terms, wanted: Mapping[str, Mapping[str, float]]) -> list[Ranked]:
+    """The pages that fit, the best first. `wanted`: for each word of a text the terms that may stand for it, with what each
+    is worth (1: the word itself); a page scores by the best of them, which is never rarer than the word itself."""
     live = [page.length for page in terms.pages if page]
-    if not live:
-        return []
-    average = sum(live) / len(live) or 1.0
+    average = sum(live) / len(live) if live else 1.0
     dead = [number for number, page in enumerate(terms.pages) if page is None]
     found = []
-    for term, worth in wanted.items():
-        numbers, weights = terms.postings(term)
-        count = len(numbers) - _among(dead, numbers)
-        if count > 0:
-            found.append((count, term, worth * math.log(1 + (len(live) - count + 0.5) / (count + 0.5)), numbers, weights))
-    found.sort(key=lambda entry: entry[:2])
+    for word, group in wanted.items():
+        ceiling = math.inf
+        for term in sorted(group, key=lambda term: (term != word, term)):
+            numbers, weights = terms.postings(term)
+            count = len(numbers) - _among(dead, numbers)
+            if count > 0:
+                rarity = math.log(1 + (len(live) - count + 0.5) / (count + 0.5))
+                ceiling = rarity if term == word else ceiling
+                found.append((count, term, word, group[term] * min(rarity, ceiling), numbers, weights))
+    found.sort(key=lambda entry: entry[:3])
+    norms = [K1 * (1 - B + B * page.length / average) if page else 0.0 for page in terms.pages]
     scores: dict[int, float] = {}
-    parts: dict[int, list[tuple[float, str]]] = {}
+    parts: dict[int, dict[str, float]] = {}
     opened = 0
-    for count, term, worth, numbers, weights in found:
+    for count, _, word, worth, numbers, weights in found:
         opened += count
+        entries: Iterable[tuple[int, int]] = zip(numbers, weights, strict=True)
         if opened > OPENED and scores:
             entries = _looked_up(_best(terms, scores), numbers, weights)
-        else:
-            entries = list(zip(numbers, weights, strict=True))
         for number, weight in entries:
-            page = terms.pages[number]
-            if page is None:
+            norm = norms[number]
+            if not norm:
                 continue
-            part = worth * weight * (K1 + 1) / (weight + K1 * (1 - B + B * page.length / average))
-            scores[number] = scores.get(number, 0.0) + part
-            parts.setdefault(number, []).append((-part, term))
-    return [
-        Ranked(number, scores[number], tuple(term for _, term in sorted(parts[number])))
-        for number in _best(terms, scores)
-    ]
+            part = worth * weight * (K1 + 1) / (weight + norm)
+            mine = parts.setdefault(number, {})
+            gain = part - mine.get(word, 0.0)
+            if gain > 0:
+                mine[word] = part
+                scores[number] = scores.get(number, 0.0) + gain
+    return [Ranked(number, scores[number], _heaviest(parts[number])) for number in _best(terms, scores)]
+
+
+def _heaviest(parts: Mapping[str, float]) -> tuple[str, ...]:
+    return tuple(sorted(parts, key=lambda word: (-parts[word], word)))
 
 
 def alike(word: str, vocabulary: Sequence[str]) -> list[str]:

@@ -17,19 +17,22 @@ from nightschool.disk.errors import Problem
 from nightschool.sek.keywords import Keywords, Match
 from nightschool.sek.ranking import LIKE, Ranked, alike, rank
 from nightschool.sek.stopwords import STOPWORDS
+from nightschool.sek.synonyms import WORTH, neighbours
 from nightschool.sek.terms import Counts, Page, Terms
 from nightschool.sek.tree import INDEX, Tree
-from nightschool.sek.words import surfaces, terms
+from nightschool.sek.words import is_sign, surfaces, terms
 
 RANKED, FALLBACK = "ranked", "index"
 """What stands in the place of a trigger where there was none."""
 SURE = 3.0
 """What a keyword that one page has is worth beside the words of a body."""
-NEAR = 0.45
+NEAR = 0.35
 """A ranked page is loaded if its score is at least this share of the best."""
-MOST_RANKED = 6
+MOST_RANKED = 8
 LEAST = 1.2
 """A score below which a page has nothing to do with the text."""
+SIGN = 0.3
+"""What a single Han character is worth beside a word."""
 LONGEST_TEXT = 20_000
 """Characters of a text that are looked at, from its start and its end: a pasted log is not what was asked."""
 
@@ -87,7 +90,11 @@ class Router:
     @classmethod
     def load(cls, tree: Tree, counter: Counts | None = None) -> Router:
         """Read what is needed of the tree: the cache, and the pages that have changed since."""
-        index = Terms.load(tree)
+        return cls.over(tree, Terms.load(tree), counter)
+
+    @classmethod
+    def over(cls, tree: Tree, index: Terms, counter: Counts | None = None) -> Router:
+        """The same, with the terms of the pages at hand."""
         return cls(tree, index, Keywords.load(tree, index), counter)
 
     def route(self, text: str, budget: int | None = None, without: Iterable[str] = ()) -> Route:
@@ -112,8 +119,8 @@ class Router:
     def _candidates(self, text: str) -> list[_Candidate]:
         """Every page that the text may need, the most relevant first."""
         matched = self.keywords.match(text)
-        wanted, spelled = self._wanted(text)
-        ranked = {entry.number: entry for entry in rank(self.index, wanted)}
+        spelled = surfaces(text)
+        ranked = {entry.number: entry for entry in rank(self.index, self._wanted(text))}
         found: dict[int, _Candidate] = {}
         for match in matched:
             for path in match.trigger.load:
@@ -129,7 +136,7 @@ class Router:
                 break
             taken += 1
             if entry.number not in found:
-                words = ", ".join(dict.fromkeys(spelled.get(term, term) for term in entry.terms[:3]))
+                words = ", ".join(dict.fromkeys(spelled.get(term, term) for term in entry.words[:3]))
                 found[entry.number] = _Candidate(page, entry.score, 0, None, words, False)
         return sorted(found.values(), key=lambda c: (not c.always, -c.priority, -c.score, c.page.path))
 
@@ -162,20 +169,19 @@ class Router:
                 dropped.append(load)
         return loads, dropped
 
-    def _wanted(self, text: str) -> tuple[dict[str, float], dict[str, str]]:
-        """The terms to look for, what each is worth, and how the text spelled them."""
-        wanted: dict[str, float] = {}
-        spelled: dict[str, str] = surfaces(text)
-        for term in terms(text):
-            if term in STOPWORDS:
+    def _wanted(self, text: str) -> dict[str, dict[str, float]]:
+        """For each word of the text the terms that may stand for it: itself, what begins like it, its neighbours."""
+        wanted: dict[str, dict[str, float]] = {}
+        for word in terms(text):
+            if word in STOPWORDS or word in wanted:
                 continue
-            if self.index.known(term):
-                wanted[term] = 1.0
-                continue
-            for near in alike(term, self._vocabulary):
-                wanted.setdefault(near, LIKE)
-                spelled.setdefault(near, spelled.get(term, term))
-        return wanted, spelled
+            group = dict.fromkeys(neighbours(word), WORTH)
+            if self.index.known(word):
+                group[word] = SIGN if is_sign(word) else 1.0
+            else:
+                group |= dict.fromkeys(alike(word, self._vocabulary), LIKE)
+            wanted[word] = group
+        return wanted
 
     @cached_property
     def _vocabulary(self) -> list[str]:

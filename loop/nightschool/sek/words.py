@@ -103,7 +103,7 @@ def topic_key(topic: str) -> str:
     return " ".join(sorted(signature(topic))) or " ".join(topic.casefold().split())
 
 
-def is_one_sign(word: str) -> bool:
+def is_sign(word: str) -> bool:
     """Whether a keyword is a single character of a script without spaces, which stands in no pair."""
     return len(word) == 1 and _PAIRED.match(word) is not None
 
