@@ -40,6 +40,7 @@ class Keywords:
                     self._starts.setdefault(each[0], []).append((number, place, each))
                     self._pages.setdefault(each, set()).update(trigger.load)
         self._phrases = phrases
+        self._places = {trigger.id: number for number, trigger in enumerate(routing.triggers)}
 
     @classmethod
     def load(cls, tree: Tree, index: Terms) -> Keywords:
@@ -68,9 +69,13 @@ class Keywords:
         """Near 1 for a keyword that leads to one page, less the more pages it leads to; more for one of several words."""
         if match.keyword == ALWAYS:
             return 0.0
-        words_of = phrase(match.keyword)
+        words_of = self._words_of(match)
         pages = len(self._pages.get(words_of, ())) or 1
         return (1 + 0.5 * (min(len(words_of), 3) - 1)) / math.sqrt(pages)
+
+    def _words_of(self, match: Match) -> tuple[str, ...]:
+        place = match.trigger.keywords.index(match.keyword)
+        return self._phrases[self._places[match.trigger.id]][place]
 
     def _found(self, text: str) -> Iterator[tuple[int, int]]:
         sequence = phrase(text)

@@ -1,12 +1,13 @@
 """Which pages speak of what a text speaks of: BM25 over weighted terms, exact where that is quick, and cut short beyond.
 
-Rare terms open candidates; once enough postings have been read, commoner terms only add to the best of those, so the time
+Rare words open candidates; once enough postings have been read, commoner words only add to the best of those, so the time
 does not grow with the tree. A word that no page has stands for those that begin like it: other inflections, compounds.
 What is loaded in the end is router.py.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,10 +16,12 @@ from dataclasses import dataclass
 from nightschool.sek.terms import Terms
 
 K1, B = 1.2, 0.6
-OPENED = 12_000
+OPENED = 4_000
 """Postings that may open candidates."""
-BEST = 256
-"""Candidates that later terms may add to."""
+BEST = 200
+"""Candidates that later words may add to, and the most that are ranked."""
+EXPLAINED = 16
+"""Ranked pages that are told by which words."""
 SHORTEST_PREFIX = 4
 LIKE = 0.5
 """What a word that only begins alike is worth."""
@@ -34,47 +37,93 @@ class Ranked:
     words: tuple[str, ...]
 
 
-def rank(terms: Terms, wanted: Mapping[str, Mapping[str, float]]) -> list[Ranked]:
-    """The pages that fit, the best first. `wanted`: for each word of a text the terms that may stand for it, with what each
-    is worth (1: the word itself); a page scores by the best of them, which is never rarer than the word itself."""
-    live = [page.length for page in terms.pages if page]
-    average = sum(live) / len(live) if live else 1.0
-    dead = [number for number, page in enumerate(terms.pages) if page is None]
-    found = []
-    for word, group in wanted.items():
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """The pages of one term, and what it is worth there."""
+
+    worth: float
+    numbers: Sequence[int]
+    weights: bytes
+
+
+class Ranking:
+    """The pages of a tree, ready to be ranked for one text after another."""
+
+    def __init__(self, terms: Terms) -> None:
+        """What does not depend on a text is worked out here."""
+        self.terms = terms
+        lengths = [page.length for page in terms.pages if page]
+        self._live = len(lengths)
+        average = sum(lengths) / len(lengths) if lengths else 1.0
+        self._dead = [number for number, page in enumerate(terms.pages) if page is None]
+        self._norms = [K1 * (1 - B + B * page.length / max(average, 1.0)) if page else 0.0 for page in terms.pages]
+
+    def rank(self, wanted: Mapping[str, Mapping[str, float]]) -> list[Ranked]:
+        """The pages that fit, the best first. `wanted`: for each word of a text the terms that may stand for it, and what
+        each is worth (1: the word itself); a page scores by the best of them, which is never rarer than the word itself."""
+        found = [(self._found(word, group), word) for word, group in wanted.items()]
+        order = sorted((sum(len(term.numbers) for term in group), word, group) for group, word in found if group)
+        scores: dict[int, float] = {}
+        opened = 0
+        best: list[int] | None = None
+        for count, _, group in order:
+            opened += count
+            if best is None and opened > OPENED and scores:
+                best = self._best(scores)
+                scores = {number: scores[number] for number in best}
+            self._add(scores, group, best)
+        groups = [(word, group) for _, word, group in order]
+        ranked = enumerate(self._best(scores))
+        return [Ranked(n, scores[n], self._why(n, groups) if place < EXPLAINED else ()) for place, n in ranked]
+
+    def _found(self, word: str, group: Mapping[str, float]) -> list[_Term]:
         ceiling = math.inf
+        found = []
         for term in sorted(group, key=lambda term: (term != word, term)):
-            numbers, weights = terms.postings(term)
-            count = len(numbers) - _among(dead, numbers)
+            numbers, weights = self.terms.postings(term)
+            count = len(numbers) - _among(self._dead, numbers)
             if count > 0:
-                rarity = math.log(1 + (len(live) - count + 0.5) / (count + 0.5))
+                rarity = math.log(1 + (self._live - count + 0.5) / (count + 0.5))
                 ceiling = rarity if term == word else ceiling
-                found.append((count, term, word, group[term] * min(rarity, ceiling), numbers, weights))
-    found.sort(key=lambda entry: entry[:3])
-    norms = [K1 * (1 - B + B * page.length / average) if page else 0.0 for page in terms.pages]
-    scores: dict[int, float] = {}
-    parts: dict[int, dict[str, float]] = {}
-    opened = 0
-    for count, _, word, worth, numbers, weights in found:
-        opened += count
-        entries: Iterable[tuple[int, int]] = zip(numbers, weights, strict=True)
-        if opened > OPENED and scores:
-            entries = _looked_up(_best(terms, scores), numbers, weights)
-        for number, weight in entries:
-            norm = norms[number]
-            if not norm:
-                continue
-            part = worth * weight * (K1 + 1) / (weight + norm)
-            mine = parts.setdefault(number, {})
-            gain = part - mine.get(word, 0.0)
-            if gain > 0:
-                mine[word] = part
-                scores[number] = scores.get(number, 0.0) + gain
-    return [Ranked(number, scores[number], _heaviest(parts[number])) for number in _best(terms, scores)]
+                found.append(_Term(group[term] * min(rarity, ceiling) * (K1 + 1), numbers, weights))
+        return found
 
+    def _add(self, scores: dict[int, float], group: Sequence[_Term], best: Sequence[int] | None) -> None:
+        """Add what one word gives to each page that has it; once `best` stands, to those pages only."""
+        norms = self._norms
+        parts: dict[int, float] = {}
+        for term in group:
+            worth = term.worth
+            if best is None:
+                entries: Iterable[tuple[int, int]] = zip(term.numbers, term.weights, strict=True)
+            else:
+                entries = _looked_up(best, term)
+            for number, weight in entries:
+                norm = norms[number]
+                if norm:
+                    part = worth * weight / (weight + norm)
+                    if part > parts.get(number, 0.0):
+                        parts[number] = part
+        for number, part in parts.items():
+            scores[number] = scores.get(number, 0.0) + part
 
-def _heaviest(parts: Mapping[str, float]) -> tuple[str, ...]:
-    return tuple(sorted(parts, key=lambda word: (-parts[word], word)))
+    def _why(self, number: int, groups: Iterable[tuple[str, Sequence[_Term]]]) -> tuple[str, ...]:
+        parts: dict[str, float] = {}
+        for word, group in groups:
+            single: dict[int, float] = {}
+            self._add(single, group, [number])
+            if single:
+                parts[word] = single[number]
+        return tuple(sorted(parts, key=lambda word: (-parts[word], word)))
+
+    def _best(self, scores: Mapping[int, float]) -> list[int]:
+        """The best pages; equals stand in the order of their paths, whatever numbers they have."""
+        numbers: Iterable[int] = scores
+        if len(scores) > 2 * BEST:
+            bar = heapq.nlargest(BEST, scores.values())[-1]
+            numbers = [number for number, score in scores.items() if score >= bar]
+        pages = self.terms.pages
+        return sorted(numbers, key=lambda number: (-scores[number], page.path if (page := pages[number]) else ""))[:BEST]
 
 
 def alike(word: str, vocabulary: Sequence[str]) -> list[str]:
@@ -92,22 +141,10 @@ def alike(word: str, vocabulary: Sequence[str]) -> list[str]:
     return found
 
 
-def _best(terms: Terms, scores: Mapping[int, float]) -> list[int]:
-    """The best candidates; equals stand in the order of their paths, whatever numbers they have."""
-
-    def key(number: int) -> tuple[float, str]:
-        page = terms.pages[number]
-        return -scores[number], page.path if page else ""
-
-    if len(scores) > 4 * BEST:
-        bar = sorted(scores.values(), reverse=True)[BEST - 1]
-        return sorted((number for number, score in scores.items() if score >= bar), key=key)[:BEST]
-    return sorted(scores, key=key)[:BEST]
-
-
-def _looked_up(candidates: Sequence[int], numbers: Sequence[int], weights: bytes) -> list[tuple[int, int]]:
+def _looked_up(candidates: Iterable[int], term: _Term) -> list[tuple[int, int]]:
+    numbers, count = term.numbers, len(term.numbers)
     places = ((number, bisect_left(numbers, number)) for number in candidates)
-    return [(number, weights[place]) for number, place in places if place < len(numbers) and numbers[place] == number]
+    return [(number, term.weights[place]) for number, place in places if place < count and numbers[place] == number]
 
 
 def _among(dead: Sequence[int], numbers: Sequence[int]) -> int:
@@ -115,4 +152,5 @@ def _among(dead: Sequence[int], numbers: Sequence[int]) -> int:
     if len(dead) > len(numbers):
         gone = set(dead)
         return sum(number in gone for number in numbers)
-    return sum(1 for number, place in ((n, bisect_left(numbers, n)) for n in dead) if place < len(numbers) and numbers[place] == number)
+    places = ((number, bisect_left(numbers, number)) for number in dead)
+    return sum(place < len(numbers) and numbers[place] == number for number, place in places)

@@ -15,7 +15,7 @@ from functools import cached_property
 
 from nightschool.disk.errors import Problem
 from nightschool.sek.keywords import Keywords, Match
-from nightschool.sek.ranking import LIKE, Ranked, alike, rank
+from nightschool.sek.ranking import LIKE, Ranked, Ranking, alike
 from nightschool.sek.stopwords import STOPWORDS
 from nightschool.sek.synonyms import WORTH, neighbours
 from nightschool.sek.terms import Counts, Page, Terms
@@ -83,6 +83,7 @@ class Router:
         self.tree = tree
         self.index = index
         self.keywords = keywords
+        self._ranking = Ranking(index)
         self._given = counter
         self._estimated = False
         self._numbers = {page.path: number for number, page in enumerate(index.pages) if page}
@@ -120,7 +121,7 @@ class Router:
         """Every page that the text may need, the most relevant first."""
         matched = self.keywords.match(text)
         spelled = surfaces(text)
-        ranked = {entry.number: entry for entry in rank(self.index, self._wanted(text))}
+        ranked = {entry.number: entry for entry in self._ranking.rank(self._wanted(text))}
         found: dict[int, _Candidate] = {}
         for match in matched:
             for path in match.trigger.load:
