@@ -40,7 +40,7 @@ class Unit:
     @property
     def leads(self) -> bool:
         """Whether it belongs to what follows: a heading, or a paragraph that ends with a colon."""
-        return self.kind == "heading" or (self.kind == "paragraph" and bool(_LEADS.search(self.text)))
+        return self.kind == "heading" or (self.kind == "paragraph" and bool(_LEADS.search(self.text.rstrip())))
 
 
 @dataclass(slots=True)
