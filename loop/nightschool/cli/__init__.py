@@ -1,7 +1,8 @@
 """The command line: composes the other layers; the only place that prints or exits.
 
-Commands are thin; each loads what it needs when it runs, so that `--help` loads no model library. Exit codes: 0; 1 lint
-or regression; 2 bad input; 3 stopped by the machine, resumable; 130 stopped by Ctrl-C, resumable.
+Commands are thin; each loads what it needs when it runs, so that `--help` loads no model library. `sek context`, which runs
+at every prompt of an agent, does not even load the parser. Exit codes: 0; 1 lint or regression; 2 bad input; 3 stopped by
+the machine, resumable; 130 stopped by Ctrl-C, resumable.
 """
 
 from __future__ import annotations
@@ -9,34 +10,24 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-import typer
+if TYPE_CHECKING:
+    from nightschool.disk.errors import Problem
 
-from nightschool.cli import doctor, evaluate, evolve, models, new, output, skills, status, suite, trace, usage
-from nightschool.disk.errors import Problem
-
-app = typer.Typer(
-    name="nightschool",
-    help="A local model learns your job overnight, and you can trust the result in the morning.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.callback()(usage.root)
-app.command("new")(new.new)
-app.command("evolve")(evolve.evolve)
-app.command("status")(status.status)
-app.command("eval")(evaluate.evaluate)
-app.command("trace")(trace.trace)
-app.add_typer(skills.app, name="skills")
-app.add_typer(suite.app, name="suite")
-app.add_typer(models.app, name="models")
-app.command("doctor")(doctor.doctor)
+HOOK = ["sek", "context"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; a person never sees a traceback (unless NIGHTSCHOOL_DEBUG is set)."""
+    if list(sys.argv[1:] if arguments is None else arguments) == HOOK:
+        return _hook()
+    import typer
+
+    from nightschool.cli import usage
+    from nightschool.cli.commands import app
+    from nightschool.disk.errors import Problem
+
     try:
         return int(app(arguments, prog_name="nightschool", standalone_mode=False) or 0)
     except Problem as error:
@@ -52,8 +43,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _told(Problem(what, "set NIGHTSCHOOL_DEBUG=1 and report what it prints"), code=3)
 
 
+def __getattr__(name: str) -> Any:
+    """`app`, for those who look at the commands, such as the documentation."""
+    if name == "app":
+        from nightschool.cli.commands import app
+
+        return app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _hook() -> int:
+    try:
+        from nightschool.sek.context import main as answer
+
+        return answer()
+    except BaseException:  # even a broken installation must not stop the agent
+        return 0
+
+
 def _told(problem: Problem, code: int | None = None) -> int:
     """Say what is wrong; NIGHTSCHOOL_DEBUG shows where, to those who mend nightschool."""
+    from nightschool.cli import output
+
     if os.environ.get("NIGHTSCHOOL_DEBUG") and sys.exc_info()[0]:
         raise
     output.problem(problem)

@@ -26,7 +26,11 @@ Backend = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="mlx, vllm, transformers or openai (default: what fits this machine)."),
 ]
-HERE = Path()
+SekDir = Annotated[
+    Path,
+    typer.Option("--dir", metavar="DIR", help="A folder in the SEK tree (default: this one).", show_default=False),
+]
+HERE = TREE = Path()
 ROLES = ("student", "maintainer", "proposer")
 
 

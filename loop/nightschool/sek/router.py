@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from nightschool.disk.errors import Problem
+from nightschool.sek.counting import ESTIMATED
 from nightschool.sek.keywords import Keywords, Match
 from nightschool.sek.ranking import LIKE, Ranked, Ranking, alike
 from nightschool.sek.stopwords import STOPWORDS
@@ -86,6 +87,7 @@ class Router:
         self._ranking = Ranking(index)
         self._given = counter
         self._estimated = False
+        self._counted: dict[str, int] = {}
         self._numbers = {page.path: number for number, page in enumerate(index.pages) if page}
 
     @classmethod
@@ -102,7 +104,7 @@ class Router:
         """The pages for a text; `budget` is in tokens (default: the tree's), pages in `without` are passed over."""
         routing = self.keywords.routing
         budget = routing.budget if budget is None else budget
-        self._estimated = self.index.counter == "estimated"
+        self._estimated = self.index.counter == ESTIMATED
         gone = set(without)
         found = [candidate for candidate in self._candidates(_ends(text)) if candidate.page.path not in gone]
         loads, dropped = self._fit(found, budget)
@@ -197,9 +199,9 @@ class Router:
         return counter(cwd=self.tree.root)
 
     def _tokens(self, page: Page) -> int:
-        if page.tokens < 0 or (self._given is not None and self._given.name != self.index.counter):
-            page.tokens = self._count(page.path)
-        return page.tokens
+        if page.tokens >= 0 and (self._given is None or self._given.name == self.index.counter):
+            return page.tokens
+        return self._count(page.path)
 
     def _file_tokens(self, path: str) -> int:
         known = self.index.files.get(path)
@@ -208,11 +210,13 @@ class Router:
         return self._count(path) if self.tree.has(path) else 0
 
     def _count(self, path: str) -> int:
-        self._estimated = self._estimated or self._counter.name == "estimated"
-        try:
-            return self._counter.count(self.tree.read(path))
-        except Problem:
-            return 0
+        self._estimated = self._estimated or self._counter.name == ESTIMATED
+        if path not in self._counted:
+            try:
+                self._counted[path] = self._counter.count(self.tree.read(path))
+            except Problem:
+                self._counted[path] = 0
+        return self._counted[path]
 
 
 def _ends(text: str) -> str:

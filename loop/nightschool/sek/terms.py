@@ -81,9 +81,12 @@ class Terms:
         terms._follow(tree)
         return terms
 
-    def save(self, tree: Tree, counter: Counts) -> None:
-        """Count what is not counted, and write the cache if anything has changed; a disk that refuses does no harm."""
-        self._count(tree, counter)
+    def save(self, tree: Tree, counter: Counts | None) -> None:
+        """Count what is not counted (without a counter: another time), and write the cache if anything has changed.
+
+        A disk that refuses does no harm."""
+        if counter is not None:
+            self._count(tree, counter)
         if not self.changed:
             return
         self._pack()
