@@ -73,13 +73,13 @@ def draft(topic: str, kind: str, session: str, expected: str, got: str, where: s
     if not any(char.isalnum() for char in said):
         raise Problem("an entry needs a topic", "name in a few words what it is about")
     texts = {"expected": expected, "got": got, "where": where}
-    plain = {name: one_line(text, f"{name!r}", LONGEST_TEXT) for name, text in texts.items()}
-    if not plain["expected"] and not plain["got"]:
+    wanted, came, place = (one_line(text, f"{name!r}", LONGEST_TEXT) for name, text in texts.items())
+    if not wanted and not came:
         raise Problem("an entry needs what was expected or what came", "give --expected and --got")
     source = one_line(session, "the session", LONGEST_SESSION)
     if _plain(source) in (*KINDS, CONFIRMED):
         source = f"session {source}"
-    entry = Entry(said, kind, source, day, **plain)
+    entry = Entry(said, kind, source, day, wanted, came, place)
     return parse(render(entry))[0]
 
 
@@ -200,9 +200,9 @@ def _entry(rows: list[str], start: int, end: int) -> Entry:
             confirmed = True
         elif part and not session:
             session = part
-    fields = _fields(" ".join([rest, *(row.strip() for row in rows[start + 1 : end])]))
+    said = _fields(" ".join([rest, *(row.strip() for row in rows[start + 1 : end])]))
     text = "".join(rows[start:end]).rstrip("\r\n")
-    return Entry(topic, kind, session, day, **fields, confirmed=confirmed, text=text, start=start, end=end)
+    return Entry(topic, kind, session, day, said["expected"], said["got"], said["where"], confirmed, text, start, end)
 
 
 def _fields(body: str) -> dict[str, str]:

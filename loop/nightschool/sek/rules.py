@@ -25,7 +25,7 @@ from nightschool.disk.errors import Problem
 from nightschool.sek.inbox import Entry
 from nightschool.sek.prose import heading, lines, newline, shown
 from nightschool.sek.tree import Tree
-from nightschool.sek.words import signature, similarity
+from nightschool.sek.words import content, signature, similarity
 
 TAG = re.compile(r"[A-Z][A-Z0-9]*(?:-[A-Z0-9]+)+")
 LONGEST_TAG = 64
@@ -93,7 +93,7 @@ def find(text: str, path: str) -> tuple[Rule, ...]:
 
 
 def choose(found: Iterable[Rule]) -> list[Rule]:
-    """Of all blocks with a tag those that are rules: what ends with a tag is a mention if elsewhere a block leads with it."""
+    """Those blocks that are rules: what ends with a tag is a mention if elsewhere a block leads with it."""
     rules = list(found)
     led = {rule.tag for rule in rules if rule.leads}
     return [rule for rule in rules if rule.leads or rule.tag not in led]
@@ -127,8 +127,8 @@ def check_tag(tag: str) -> str:
 
 def new_tag(topic: str, stem: str, taken: Iterable[str]) -> str:
     """The next free tag for a topic: its first two words and a number; `stem` where it has no plain letters."""
-    found = [word.upper() for word in re.findall(r"[A-Za-z][A-Za-z0-9]+", topic) if signature(word)]
-    name = "-".join([word[:16] for word in found if word.casefold() not in _LITTLE][:2]) or stem
+    found = [word.upper()[:16] for word in re.findall(r"[A-Za-z][A-Za-z0-9]+", topic) if content(word)]
+    name = "-".join(found[:2]) or stem
     known = set(taken)
     return next(tag for n in range(1, 100_000) if (tag := f"{name}-{n:03}") not in known)
 
@@ -173,9 +173,6 @@ def removed(page: str, rules: Iterable[Rule]) -> str:
     said = shown(rows)
     left = [row for n, row in enumerate(rows) if not said[n] or (row.strip() and not heading(row))]
     return "".join(rows) if any(not _is_front(rows, said, row) for row in left) else ""
-
-
-_LITTLE = frozenset("a an and as at by for from in into is it no not of on or that the this to when with".split())
 
 
 def _could(wanted: frozenset[str], rule: Rule) -> bool:
