@@ -14,7 +14,7 @@ import base64
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -152,6 +152,12 @@ class Tree:
         if name in self._pending:
             return self._pending[name] is not None
         return self.inside(relative).is_file()
+
+    def changed(self, files: Mapping[str, bytes | None]) -> Tree:
+        """The same tree as it will be when these files are written (None: removed)."""
+        after = Tree(self.root)
+        after.__dict__["_pending"] = {**self._pending, **files}
+        return after
 
     def stamp(self, relative: str) -> list[int] | None:
         """Size and time of change of a file; None if it is not there, or still pending."""
