@@ -1,80 +1,29 @@
 """The operations of the life cycle, each one transaction: what the command line, the MCP server and the hook call.
 
-Each reads what it needs under the tree's lock, asks lifecycle.py what follows, and commits that; if somebody edits one of
-these files by hand in this very moment, it begins again. None of them writes a rule into L0, or removes one there: that
-takes a person (core.py). Given-out rules are recorded by `used`, which says what is new.
+Each reads what it needs under the tree's lock (work.py), asks lifecycle.py what follows, and commits that. None of them
+writes a rule into L0, or removes one there: that takes a person (core.py). Rules that are given out are recorded by `used`,
+which says what is new. Looking without changing is views.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
 from nightschool.disk.errors import Problem, nearest
-from nightschool.sek import bootstrap, inbox, lifecycle, record, rules
+from nightschool.sek import inbox, lifecycle, record, rules
 from nightschool.sek.inbox import Entry
 from nightschool.sek.lifecycle import Known, Step
+from nightschool.sek.prose import one_line
 from nightschool.sek.record import Clock, Event, Use, stamp, utc_now
 from nightschool.sek.rules import Rule
-from nightschool.sek.transaction import Changed, commit, events_of, writing
+from nightschool.sek.transaction import events_of
 from nightschool.sek.tree import INBOX, ROUTING, USAGE, Tree
+from nightschool.sek.triggers import EXPIRE_DAYS
+from nightschool.sek.work import Done, Work, core_tags, run
 
-ATTEMPTS = 3
 NOT_CORE = "only a yes that a person types in a terminal removes it: nightschool sek revoke"
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What came of a command: lines for people and agents, and the same as data."""
-
-    messages: tuple[str, ...] = ()
-    events: tuple[Event, ...] = ()
-
-    def record(self) -> dict[str, Any]:
-        """As JSON."""
-        return {"messages": list(self.messages), "events": [found.record() for found in self.events]}
-
-
-@dataclass(slots=True)
-class Work:
-    """What one operation has read and means to write."""
-
-    tree: Tree
-    step: Step = field(default_factory=Step)
-    seen: dict[str, bytes | None] = field(default_factory=dict)
-
-    def text(self, path: str) -> str | None:
-        """A file as it will be, without a byte order mark; None if it is not there."""
-        if path in self.step.files:
-            return self.step.files[path]
-        raw = self.seen[path] = self.tree.read_bytes(path) if self.tree.has(path) else None
-        return None if raw is None else self.tree.read(path)
-
-    def add(self, step: Step) -> None:
-        """Mean this too."""
-        self.step = self.step.then(step)
-
-    def known(self) -> Known:
-        """What a promotion or a revocation has to know."""
-        found = rules.every(self.tree)
-        log = events_of(self.tree)
-        taken = {rule.tag for rule in found} | {str(event.tag) for event in log if event.tag}
-        taken |= {tag for rule in found for _, tag in rules.mentions(rule.text)}
-        taken |= {tag for _, tag in rules.mentions(l0(self.tree))}
-        return Known(found, log, self.text(ROUTING) or "", self.text, frozenset(taken))
-
-    def commit(self) -> Done:
-        """Do it."""
-        if not self.step.files and not self.step.events:
-            return Done(self.step.messages)
-        files = {path: self._bytes(path, text) for path, text in self.step.files.items()}
-        return Done(self.step.messages, tuple(commit(self.tree, files, self.step.events, self.seen)))
-
-    def _bytes(self, path: str, text: str | None) -> bytes | None:
-        mark = b"\xef\xbb\xbf" if (self.seen.get(path) or b"").startswith(b"\xef\xbb\xbf") else b""
-        return None if text is None else mark + text.encode()
 
 
 def register(
@@ -104,20 +53,20 @@ def register(
         _promote_ripe(work, at, told=entry.topic)
         work.add(lifecycle.push_out(work.text(INBOX) or "", at))
 
-    return _run(tree, act, now)
+    return run(tree, act, now)
 
 
-def tidy(tree: Tree, now: Clock = utc_now) -> Done:
-    """Expire what is old, promote what is ripe (hand-written entries too), keep the limit. Quick if nothing is due."""
+def tidy(tree: Tree, now: Clock = utc_now) -> tuple[str, ...]:
+    """Expire what is old, promote what is ripe (hand-written entries too), keep the limit; quick if nothing is due."""
     if not _is_due(tree, now()):
-        return Done()
+        return ()
 
     def act(work: Work, at: datetime) -> None:
         work.add(lifecycle.expire(work.text(INBOX) or "", work.tree.routing().expire_days, at))
         _promote_ripe(work, at)
         work.add(lifecycle.push_out(work.text(INBOX) or "", at))
 
-    return _run(tree, act, now)
+    return run(tree, act, now).messages
 
 
 def expire(tree: Tree, now: Clock = utc_now) -> Done:
@@ -126,7 +75,7 @@ def expire(tree: Tree, now: Clock = utc_now) -> Done:
     def act(work: Work, at: datetime) -> None:
         work.add(lifecycle.expire(work.text(INBOX) or "", work.tree.routing().expire_days, at))
 
-    return _run(tree, act, now)
+    return run(tree, act, now)
 
 
 def promote(tree: Tree, topic: str | None = None, tag: str | None = None, now: Clock = utc_now) -> Done:
@@ -152,7 +101,7 @@ def promote(tree: Tree, topic: str | None = None, tag: str | None = None, now: C
             raise Problem(f"the tag [{wanted}] is taken", f"nightschool sek history {wanted} tells by what")
         _promote(work, group, known, at, wanted)
 
-    return _run(tree, act, now)
+    return run(tree, act, now)
 
 
 def revoke(tree: Tree, tag: str, reason: str = "", now: Clock = utc_now) -> Done:
@@ -164,7 +113,7 @@ def revoke(tree: Tree, tag: str, reason: str = "", now: Clock = utc_now) -> Done
             raise Problem(f"[{wanted}] is a critical rule", NOT_CORE)
         work.add(revocation(work, wanted, reason, at))
 
-    return _run(tree, act, now)
+    return run(tree, act, now)
 
 
 def revocation(work: Work, tag: str, reason: str, at: datetime, critical: tuple[str, ...] = ()) -> Step:
@@ -173,7 +122,7 @@ def revocation(work: Work, tag: str, reason: str, at: datetime, critical: tuple[
     found = [rule for rule in known.rules if rule.tag == tag]
     if not found and not critical:
         raise Problem(f"no rule has the tag [{tag}]", nearest(tag, {rule.tag for rule in known.rules}))
-    plain = inbox.one_line(reason, "the reason", inbox.LONGEST_TEXT)
+    plain = one_line(reason, "the reason", inbox.LONGEST_TEXT)
     step = lifecycle.revoke(tag, found, known, plain, at, critical)
     others = sorted({rule.path for rule in known.rules if rule.tag != tag and f"[{tag}]" in rule.text})
     return step.then(Step(messages=tuple(f"Still mentioned in {path}" for path in others)))
@@ -182,7 +131,7 @@ def revocation(work: Work, tag: str, reason: str, at: datetime, critical: tuple[
 def used(tree: Tree, tags: Iterable[str], session: str, now: Clock = utc_now) -> tuple[str, ...]:
     """Record that rules were given out in a session; the lines that announce new ones and suggest tried ones."""
     wanted = sorted(set(tags))
-    source = inbox.one_line(session, "the session", 200)
+    source = one_line(session, "the session", 200)
     if not _unused(tree, wanted, source):
         return ()
     lines: list[str] = []
@@ -199,13 +148,14 @@ def used(tree: Tree, tags: Iterable[str], session: str, now: Clock = utc_now) ->
             for tag in fresh
             if tag not in ever and lifecycle.is_new(tag, log, at)
         )
-        due = lifecycle.suggested(record.read_usage(path), log, core_tags(work.tree), at)
-        for tag in sorted(set(due) & set(fresh)):
-            if not _told(tag, log):
+        due = [tag for tag in lifecycle.suggested(record.read_usage(path), log, at) if tag in fresh]
+        core = core_tags(work.tree) if due else frozenset()
+        for tag in due:
+            if tag not in core and not _told(tag, log):
                 work.add(Step(events=(Event("suggested", stamp(at), tag),)))
                 lines.append(suggestion(tag))
 
-    _run(tree, act, now)
+    run(tree, act, now)
     return tuple(lines)
 
 
@@ -214,35 +164,6 @@ def suggestion(tag: str) -> str:
     return (
         f"[{tag}] applied in {lifecycle.OFTEN}+ tasks a month: promote to Critical Rules? (nightschool sek core {tag})"
     )
-
-
-def l0(tree: Tree) -> str:
-    """The text of L0; empty if there is none."""
-    path = tree.routing().bootstrap
-    return tree.read(path) if tree.has(path) else ""
-
-
-def core_tags(tree: Tree) -> frozenset[str]:
-    """The tags of the critical rules."""
-    return frozenset(found.tag for found in bootstrap.critical(l0(tree)) if found.tag)
-
-
-def run(tree: Tree, act: Callable[[Work, datetime], None], now: Clock = utc_now) -> Done:
-    """One operation as one transaction."""
-    return _run(tree, act, now)
-
-
-def _run(tree: Tree, act: Callable[[Work, datetime], None], now: Clock) -> Done:
-    for attempt in range(ATTEMPTS):
-        with writing(tree) as fresh:
-            work = Work(fresh)
-            act(work, now())
-            try:
-                return work.commit()
-            except Changed:
-                if attempt == ATTEMPTS - 1:
-                    raise
-    raise AssertionError("unreachable")
 
 
 def _promote_ripe(work: Work, at: datetime, told: str | None = None, all_told: bool = False) -> None:
@@ -283,7 +204,10 @@ def _is_due(tree: Tree, at: datetime) -> bool:
     if not tree.has(INBOX):
         return False
     entries = inbox.parse(tree.read(INBOX))
-    days = tree.routing().expire_days
+    setting = re.search(
+        r"^expire_days:\s*(\d+)", tree.read(ROUTING), re.M
+    )  # the whole table is read only if it matters
+    days = int(setting[1]) if setting else EXPIRE_DAYS
     ripe = [group for group in inbox.topics(entries) if lifecycle.is_ripe(group)]
     undated = any(entry.day is None for entry in entries)
     full = len(entries) > inbox.LIMIT
@@ -309,6 +233,3 @@ def _told(tag: str, log: Iterable[Event]) -> bool:
         found.kind for found in log if found.tag == tag and found.kind in ("suggested", "declined", "core", "revoked")
     ]
     return bool(last) and last[-1] == "suggested"
-
-
-__all__ = ["Done", "Mapping", "Work"]

@@ -11,10 +11,11 @@ Messages are what the agent and the person are told. Who reads and writes is com
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from nightschool.sek import inbox, rules
@@ -152,9 +153,11 @@ def revoke(
     kept = []
     for path in dict.fromkeys(rule.path for rule in found):
         page = known.page(path) or ""
-        left = rules.removed(page, [rule for rule in found if rule.path == path])
+        here = {rule.leads for rule in found if rule.path == path}
+        standing = [rule for rule in rules.find(page, path) if rule.tag == tag and rule.leads in here]
+        left = rules.removed(page, standing)
         files[path] = left or None
-        kept.append({"path": path, "text": "\n".join(rule.text for rule in found if rule.path == path)})
+        kept.append({"path": path, "text": "\n".join(rule.text for rule in standing)})
         if not left:
             kept[-1]["page"] = page
             routing = without_page(routing, path)
@@ -173,13 +176,13 @@ def is_new(tag: str, log: Sequence[Event], now: datetime) -> bool:
     )
 
 
-def suggested(uses: Sequence[Use], log: Sequence[Event], core: frozenset[str], now: datetime) -> list[str]:
+def suggested(uses: Sequence[Use], log: Sequence[Event], now: datetime) -> list[str]:
     """The tags that were given out in five sessions within a month, since they were last refused."""
     sessions: dict[str, set[str]] = {}
     refused = {found.tag: found.time for found in log if found.kind in ("declined", "revoked")}
     since = stamp(now - MONTH)
     for use in uses:
-        if use.tag not in core and since <= use.time and refused.get(use.tag, "") < use.time:
+        if since <= use.time and refused.get(use.tag, "") < use.time:
             sessions.setdefault(use.tag, set()).add(use.session)
     return sorted(tag for tag, found in sessions.items() if len(found) >= OFTEN)
 
@@ -197,7 +200,7 @@ def keywords(topic: str) -> tuple[str, ...]:
     """What a topic is routed by: the whole of it, its neighbouring pairs of words, and identifiers in it."""
     parts = re.findall(r"[^\s,;:()\"'`]+", topic)
     telling = [part for part in parts if content(part) and any(char.isalnum() for char in part)]
-    pairs = [f"{a} {b}" for a, b in zip(telling, telling[1:], strict=False) if f"{a} {b}" in " ".join(parts)]
+    pairs = [f"{a} {b}" for a, b in itertools.pairwise(telling) if f"{a} {b}" in " ".join(parts)]
     names = [part for part in telling if len(words(part)) > 1]
     whole = " ".join(parts)
     safe = (word.replace("\\", " ").strip("-.*#>") for word in [whole, *names, *pairs[:4]])
@@ -233,8 +236,3 @@ def _texts(found: Event) -> tuple[str, ...]:
 
 def _gone(kind: str, entry: Entry, now: datetime) -> Event:
     return Event(kind, stamp(now), None, {"topic": entry.topic, "entry": entry.text})
-
-
-def without_text(step: Step) -> Step:
-    """The step with its files untold: for messages only."""
-    return replace(step, files={})
