@@ -10,6 +10,7 @@ becomes L0 itself, and what it was stands beside it as NAME.orig; all other sour
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,9 +19,10 @@ from typing import TYPE_CHECKING
 
 from nightschool.disk.errors import Problem
 from nightschool.sek import importer_check, importer_core, importer_pages, importer_read, importer_triggers, index, undo
+from nightschool.sek.importer_copies import Duplicate, drop
 from nightschool.sek.importer_pages import ALWAYS_PAGE, Page
 from nightschool.sek.importer_rules import Global, take_global
-from nightschool.sek.importer_sections import Part, Section, Unit, parts, sections
+from nightschool.sek.importer_sections import Part, parts, sections
 from nightschool.sek.record import Clock, Event, stamp, utc_now
 from nightschool.sek.routing import ALWAYS, Routing, Trigger, rendered, with_trigger
 from nightschool.sek.tree import INDEX, ROUTING, Tree
@@ -47,17 +49,6 @@ class Planned(Tree):
     @cached_property
     def _pending(self) -> dict[str, bytes | None]:
         return {**Tree(self.root)._pending, **self.files}
-
-
-@dataclass(frozen=True, slots=True)
-class Duplicate:
-    """A paragraph that an earlier place has already; it is kept there only."""
-
-    source: str
-    line: int
-    first_source: str
-    first_line: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +84,6 @@ class Plan:
 
 @dataclass(slots=True)
 class _Read:
-    sections: list[Section]
     opening: importer_core.Opening
     rules: list[Global]
     parts: list[Part]
@@ -104,7 +94,8 @@ def plan(paths: Sequence[Path], root: Path, count: Count, engine: Engine | None 
     """What importing these files into the tree at `root` (new or not) would write."""
     root = root.resolve()
     tree = Tree(root)
-    sources, notes = importer_read.read([path.resolve() for path in paths], root if _all_below(paths, root) else _base(paths))
+    base = root if all(path.resolve().is_relative_to(root) for path in paths) else _base(paths)
+    sources, notes = importer_read.read([path.resolve() for path in paths], base)
     before = sum(count(source.text) for source in sources)
     manifest = undo.load(root)
     if not (new := _unknown(sources, manifest, root)):
@@ -169,39 +160,20 @@ def apply(made: Plan, now: Clock = utc_now) -> None:
 def _take_apart(sources: Sequence[Source], count: Count, fresh: bool) -> _Read:
     """Sections, the opening of L0, the rules that hold everywhere, and parts."""
     roots = [sections(source, count) for source in sources]
-    duplicates = _drop_duplicates(roots)
+    duplicates = drop(roots)
     opening = importer_core.take_opening(roots[0]) if fresh else importer_core.Opening(None, None)
     rules: list[Global] = []
     found: list[Part] = []
     for source, root in zip(sources, roots, strict=True):
         rules += take_global(root, imported=source.by is not None)
         found += parts(root)
-    return _Read(roots, opening, rules, found, duplicates)
-
-
-def _drop_duplicates(roots: Sequence[Section]) -> list[Duplicate]:
-    """Take out what an earlier source has word for word; short lines repeat without being copies."""
-    seen: dict[str, Unit] = {}
-    found: list[Duplicate] = []
-    for root in roots:
-        new: dict[str, Unit] = {}
-        for section in root.sections():
-            kept = []
-            for unit in section.own:
-                key = importer_check.normal(unit.text)
-                first = seen.get(key) if len(key) >= importer_check.COPY else None
-                if first is None:
-                    kept.append(unit)
-                    new.setdefault(key, unit)
-                else:
-                    found.append(Duplicate(unit.source, unit.start, first.source, first.start, unit.text.strip()))
-            section.own = kept
-        seen = {**new, **seen}
-    return found
+    return _Read(opening, rules, found, duplicates)
 
 
 def _triggers(pages: Sequence[Page], over: bool, engine: Engine | None) -> list[Trigger]:
-    topics = [importer_triggers.Topic(page.path, (*page.part.path, *page.part.titles), page.part.text) for page in pages]
+    topics = [
+        importer_triggers.Topic(page.path, (*page.part.path, *page.part.titles), page.part.text) for page in pages
+    ]
     more = importer_triggers.asked(engine, topics) if engine else None
     words = importer_triggers.keywords(topics, more)
     named: set[str] = {ALWAYS}
@@ -306,14 +278,8 @@ def _tags(tree: Tree, fresh: bool) -> list[str]:
     return [*(rule.tag for rule in rules.every(tree)), *core]
 
 
-def _all_below(paths: Sequence[Path], root: Path) -> bool:
-    return all(path.resolve().is_relative_to(root) for path in paths)
-
-
 def _base(paths: Sequence[Path]) -> Path:
     """The folder that holds all the files."""
-    import os
-
     return Path(os.path.commonpath([path.resolve().parent for path in paths]))
 
 

@@ -17,9 +17,10 @@ from nightschool.sek.importer_sections import Section, Unit
 Count = Callable[[str], int]
 LONGEST_INTRODUCTION = 90
 """Tokens of a first paragraph that is taken into L0."""
-TOPICS = 5
+TOPICS, LONGEST_TOPIC = 5, 40
 SHARE = 0.9
 """How much of the budget an import fills: the rest is for rules to come."""
+_URGENT = re.compile(r"(?:important|critical|mandatory|warning|note|key)(?: \w+)?(?: #\d+)?|重要|注意", re.I)
 _SCRIPTS = (
     ("Japanese", re.compile("[\u3041-\u30ff]"), 0.05),
     ("Korean", re.compile("[\uac00-\ud7a3]"), 0.1),
@@ -93,7 +94,9 @@ def language(sample: str) -> str:
                 return name
             traditional = len(_TRADITIONAL.findall(sample)) >= len(_SIMPLIFIED.findall(sample))
             return "Traditional Chinese" if traditional else "Simplified Chinese"
-    return "English" if sum(char.isascii() and char.isalpha() for char in sample) > 0.9 * letters else "their own language"
+    return (
+        "English" if sum(char.isascii() and char.isalpha() for char in sample) > 0.9 * letters else "their own language"
+    )
 
 
 def _take_introduction(own: list[Unit]) -> Unit | None:
@@ -104,7 +107,9 @@ def _take_introduction(own: list[Unit]) -> Unit | None:
 
 def _text(opening: Opening, rules: Sequence[str], found: Sequence[Page], sample: str, topics: int) -> str:
     title = opening.title.text.strip() + "\n\n" if opening.title else ""
-    who = one_line(opening.introduction.text) if opening.introduction else "You work on this project by the rules below."
+    who = (
+        one_line(opening.introduction.text) if opening.introduction else "You work on this project by the rules below."
+    )
     written = language(sample)
     names = sorted({page.path.split("/")[1] for page in found})
     categories = "".join(_category(name, found, topics) for name in names)
@@ -127,5 +132,8 @@ def _category(name: str, found: Sequence[Page], topics: int) -> str:
 
 
 def _topic(page: Page) -> str:
+    """What a page is about in a few words: its last title, without what comes before a colon if that is only urgent."""
     last = page.title.rsplit(" › ", 1)[-1].removesuffix(" ›")
-    return re.split(r"[:：(（—,，]", last)[0].strip()[:32] or last[:32]
+    pieces = [piece.strip() for piece in re.split(r"[:：(（—,，]", last) if piece.strip()]
+    said = [piece for piece in pieces if not _URGENT.fullmatch(piece)] or pieces or [last]
+    return said[0] if len(said[0]) <= LONGEST_TOPIC else said[0][: LONGEST_TOPIC - 1].rsplit(" ", 1)[0] + "…"

@@ -39,15 +39,40 @@ _SAYS = (
     (
         ARCHITECTURE,
         re.compile(
-            r"\b(?:architecture|structure|overview|design|data flow|components?|modules?|system|foundation\w*|model|layers?)\b"
-            r"|架構|架构|結構|结构|目錄|目录|總覽|总览|設計|设计|專案",
+            r"\b(?:architecture|structure|overview|design|data flow|components?|modules?"
+            r"|system|foundation\w*|model|layers?)\b"
+            r"|架構|架构|結構|结构|目錄|目录|總覽|总览|設計|设计",
             re.I,
         ),
     ),
 )
 _RULES_SHARE = 0.5
 _TAG = re.compile(r"\[([A-Z][A-Z0-9]*(?:-[A-Z0-9]+)+)\]")
-_NOT_NAMES = frozenset("the a an and or of for to in on with how what is are non negotiable never always must rule".split())
+_NOT_NAMES = frozenset(
+    [
+        "the",
+        "a",
+        "an",
+        "and",
+        "or",
+        "of",
+        "for",
+        "to",
+        "in",
+        "on",
+        "with",
+        "how",
+        "what",
+        "is",
+        "are",
+        "non",
+        "negotiable",
+        "never",
+        "always",
+        "must",
+        "rule",
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)

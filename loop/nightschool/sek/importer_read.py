@@ -103,7 +103,7 @@ def _follow(reading: _Reading, path: Path, by: Source | None, depth: int) -> Non
     source = load(path, _name(reading, real, path), by.name if by else None)
     reading.sources.append(source)
     for mention in mentions(source.blocks):
-        target = Path(os.path.expanduser(mention)) if mention.startswith("~") else path.parent / mention
+        target = Path(mention).expanduser() if mention.startswith("~/") else path.parent / mention
         if not _is_import(reading, source, mention, target):
             continue
         if depth == DEPTH:
@@ -114,7 +114,7 @@ def _follow(reading: _Reading, path: Path, by: Source | None, depth: int) -> Non
 
 def _is_import(reading: _Reading, source: Source, mention: str, target: Path) -> bool:
     """Whether a mention is to be followed. A file that is not there is a note only if it looks like one."""
-    inside_base = os.path.realpath(target).startswith(os.path.join(reading.base, ""))
+    inside_base = Path(os.path.realpath(target)).is_relative_to(reading.base)
     try:
         is_file = target.is_file()
     except OSError:

@@ -33,27 +33,32 @@ _WEAK = re.compile(r"\b(?:never|always|must|do not|don't|should not|may not)\b|�
 _URGENT = re.compile(
     r"\b(?:critical|important|mandatory|golden|key|non-negotiable)\b|原則|原则|重要|必讀|必读|必須|禁止|важно", re.I
 )
-_NAMES_NOTHING = frozenset(
-    """rule rules reminder reminders convention conventions principle principles guideline guidelines general critical
+_NEUTRAL = """
+    rule rules reminder reminders convention conventions principle principles guideline guidelines general critical
     important mandatory golden tips constraints requirements key core basic basics instruction instructions must never
     always do don t dont dos donts not this these claude code agent agents ai assistant project global note notes for the
     of and to a in please read first follow non negotiable 規則 规则 原則 原则 核心 重要 注意 事項 事项 準則 准则 必讀 必读
-    правила важно основные""".split()
-)
+    правила важно основные
+"""
+_NAMES_NOTHING = frozenset(_NEUTRAL.split())
 _TITLE_WORD = re.compile(r"[^\W\d_]+")
 _EVERY = re.compile(
     r"\b(?:all|every|any|anywhere|everywhere|everything|nothing)\b|所有|任何|每個|每个|一切|すべて|все[гх]", re.I
 )
 _EVERY_CHANGE = re.compile(
-    r"\b(?:every|any|all|each|making|make) (?:code )?(?:changes?|tasks?|commits?|edits?)\b|每次|任何(?:修改|變更|改動)", re.I
+    r"\b(?:every|any|all|each|making|make) (?:code )?(?:changes?|tasks?|commits?|edits?)\b|每次|任何(?:修改|變更|改動)",
+    re.I,
 )
 _PERMISSION = re.compile(
-    r"without (?:\w+ )?(?:approval|permission|asking|confirmation|consent)|unless (?:\w+ ){0,3}(?:asked|requested|told|necessary)"
+    r"without (?:\w+ )?(?:approval|permission|asking|confirmation|consent)"
+    r"|unless (?:\w+ ){0,3}(?:asked|requested|told|necessary)"
     r"|explicitly (?:asked|requested|told)|未經(?:許可|同意|授權)|未经(?:许可|同意|授权)|除非.{0,6}(?:要求|必要)",
     re.I,
 )
 _CONDITION = re.compile(
-    r"\W*(?:when|whenever|if|for|after|before|once|in|on|during|while|as|with)\b|\W*(?:當|当|如果|若|在|針對|针对|對於|对于)", re.I
+    r"\W*(?:when|whenever|if|for|after|before|once|in|on|during|while|as|with)\b"
+    r"|\W*(?:當|当|如果|若|在|針對|针对|對於|对于)",
+    re.I,
 )
 _BOLD_START = re.compile(r"[^\w*_]{0,4}(?:\*\*|__)(.+?)(?:\*\*|__)")
 _CODE = re.compile(r"`[^`\n]+`|\b[A-Za-z_]\w*(?:::|\.\w+\()|\bhttps?://")

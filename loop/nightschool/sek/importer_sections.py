@@ -137,9 +137,8 @@ def _grow(root: Section, found: Sequence[Block], source: str, count: Count) -> N
             section = Section(plain(bold["title"] if bold else block.title), level, _unit(block, gap, source, count))
             stack[-1].children.append(section)
             stack.append(section)
-        elif block.kind == "tag" and (section := _tagged(block, gap, source, count)):
-            stack[-1].children.append(section)
-            stack = [*stack, section][:-1]
+        elif block.kind == "tag" and (tagged := _tagged(block, gap, source, count)):
+            stack[-1].children.append(tagged)
         else:
             stack[-1].own += _units(block, gap, source, count)
             if stack[-1].children:  # text after a tag section goes on in a section without a title

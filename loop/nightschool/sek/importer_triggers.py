@@ -25,21 +25,30 @@ MOST, LEAST = 14, 2
 """Keywords of a page."""
 SHARE = 0.15
 """A term in more than this share of the pages is no keyword."""
-LONGEST = 40
+LONGEST, LONGEST_PHRASE = 40, 9
+"""Characters and words of a keyword; a pair of Han characters is a word."""
 _CODE = re.compile(r"(?<!`)`([^`\n]{2,60})`(?!`)")
 _BOLD = re.compile(r"\*\*([^*\n]{2,60})\*\*")
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+?)[ \t#]*$", re.M)
 _CELL = re.compile(r"^ {0,3}\|[ \t]*([^|\n]+?)[ \t]*\|", re.M)
-_APART = re.compile(r"\s*[:：—–·/&,，、;；()（）「」\[\]|=+→]\s*|\s-\s|\s+(?:and|or|for|with|of|und|et|y|и|與|和|及)\s+|\s+(?=`)|`")
+_APART = re.compile(
+    r"\s*[:：—–·/&,，、;；()（）「」\[\]|=+→]\s*|\s-\s|\s+(?:and|or|for|with|of|und|et|y|и|與|和|及)\s+|\s+(?=`)|`"
+)
 _WORD = re.compile(r"[A-Za-zÀ-ɏΑ-ωА-яЁё][\w'-]*[\w]")
-_NUMBER = re.compile(r"[\W\d_]*(?:v?\d+[\W\d]*)*")
+_NO_LETTER = re.compile(r"[\W\d_]|v(?=\d)")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?^ {0,3}\1[`~]*[ \t]*$", re.M | re.S)
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\\\"{}<>$*#]")
-_EVERYDAY = frozenset(
-    """use used using run make made file files code example examples command commands key value name names note notes new
+_EVERYDAY = """
+    first last next previous found nothing anything content continue clear alone already enabled specific place point
+    points mode total full real best built simple end start begin high low old recent current latest number values main
+    include given create update updates updated change changes check call calls work read write open close save load
+    via per one two three all any each every both other same different important critical rule rules detailed available
+    use used using run make made file files code example examples command commands key value name names note notes new
     add set get list show data type types default option options step steps true false null work works thing things
-    see also only must always never should when project page text line lines user users 範例 說明 使用 用途 別名""".split()
-)
+    see also only must always never should when project page text line lines user users 範例 說明 使用 用途 別名
+"""
+
+_WORTHLESS = frozenset(_EVERYDAY.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +121,8 @@ def _candidates(topic: Topic, more: Sequence[str]) -> Iterator[tuple[float, str]
         yield 1.5, _command(code)
     counted = Counter(word.casefold() for word in _WORD.findall(topic.text))
     for word, times in counted.items():
-        yield 0.6 * math.sqrt(times), word
+        if times > 1 and len(word) > 3:
+            yield 0.6 * math.sqrt(times), word
 
 
 def _terms(title: str) -> Iterator[str]:
@@ -126,20 +136,20 @@ def _terms(title: str) -> Iterator[str]:
 
 def _command(code: str) -> str:
     """What a span of code is called by: its words before options and arguments."""
-    kept = []
+    kept: list[str] = []
     for word in code.split():
         if not re.fullmatch(r"[@A-Za-z_./~][\w@./:~*-]*", word) or len(kept) == 3:
             break
         kept.append(word)
-    return " ".join(kept).strip("./*:") or code
+    return " ".join(kept).strip("./*: ") or code.strip()
 
 
 def _is_term(term: str, key: tuple[str, ...]) -> bool:
-    if not key or not 2 <= len(term) <= LONGEST or _UNSAFE.search(term) or _NUMBER.fullmatch(term):
+    if not key or not 2 <= len(term) <= LONGEST or _UNSAFE.search(term) or len(_NO_LETTER.sub("", term)) < 2:
         return False
-    if len(key) > 6 and not any("\u2e80" < char for char in term):
+    if not (term[0].isalnum() or term[0] in "@~-_./:") or len(key) > LONGEST_PHRASE:
         return False
-    return not all(word in STOPWORDS or word in _EVERYDAY or len(word) < 2 for word in (*key, term.casefold())[:-1])
+    return not all(word in STOPWORDS or word in _WORTHLESS or len(word) < 2 for word in (*key, term.casefold())[:-1])
 
 
 def asked(engine: Engine, topics: Sequence[Topic]) -> dict[str, tuple[str, ...]]:
