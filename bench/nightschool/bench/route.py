@@ -29,7 +29,28 @@ from nightschool.sek.tree import Tree
 
 SIZES = ((500, 100), (2_500, 500), (10_000, 2_000))
 WORDS, PAGE_WORDS, PROMPT_WORDS = 30_000, 180, 14
-SYLLABLES = "ba ce di fo gu ha je ki lo mu na pe qui ro su ta ve wi xo zu".split()
+SYLLABLES = [
+    "ba",
+    "ce",
+    "di",
+    "fo",
+    "gu",
+    "ha",
+    "je",
+    "ki",
+    "lo",
+    "mu",
+    "na",
+    "pe",
+    "qui",
+    "ro",
+    "su",
+    "ta",
+    "ve",
+    "wi",
+    "xo",
+    "zu",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +95,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps({"schema": 1, "machine": machine, "sizes": [asdict(row) for row in rows]}))
         return 0
     print(f"{machine}; milliseconds, {args.prompts} prompts a size")
-    print(f"{'pages':>7} {'triggers':>8} {'first load':>10} {'load':>7} {'route':>7} {'p99':>7} {'worst':>7} {'context':>8} {'MB':>5}")
+    print(
+        f"{'pages':>7} {'triggers':>8} {'first load':>10} {'load':>7} {'route':>7} {'p99':>7} {'worst':>7} {'context':>8} {'MB':>5}"
+    )
     for row in rows:
         print(
             f"{row.pages:>7} {row.triggers:>8} {row.first_load:>10.0f} {row.load:>7.0f} {row.route_median:>7.2f} "
@@ -120,7 +143,11 @@ def context_process(root: Path, prompt: str, number: int) -> float:
     told = {"session_id": f"bench-{number}", "cwd": str(root), "hook_event_name": "UserPromptSubmit", "prompt": prompt}
     began = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-m", "nightschool.cli", "sek", "context"], input=json.dumps(told), text=True, capture_output=True, check=False
+        [sys.executable, "-m", "nightschool.cli", "sek", "context"],
+        input=json.dumps(told),
+        text=True,
+        capture_output=True,
+        check=False,
     )
     return time.perf_counter() - began
 
@@ -131,7 +158,9 @@ class Draw:
     def __init__(self, seed: int) -> None:
         """A vocabulary of its own for each seed."""
         self.random = random.Random(seed)
-        self.words = sorted({"".join(self.random.choices(SYLLABLES, k=self.random.randint(2, 4))) for _ in range(WORDS)})
+        self.words = sorted(
+            {"".join(self.random.choices(SYLLABLES, k=self.random.randint(2, 4))) for _ in range(WORDS)}
+        )
         self.random.shuffle(self.words)
         self.weights = list(accumulate(1 / (rank + 3) for rank in range(len(self.words))))
 

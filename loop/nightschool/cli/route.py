@@ -42,7 +42,9 @@ def _draw(found: Any) -> None:
         output.table(("page", "tokens", "trigger", "keyword"), rows)
     about = ", estimated: no tokenizer on this machine" if found.estimated else ""
     loaded = sum(load.tokens for load in found.loads)
-    typer.echo(f"L0 {found.l0_tokens} + pages {loaded} = {found.total_tokens} tokens (budget of pages {found.budget}{about})")
+    typer.echo(
+        f"L0 {found.l0_tokens} + pages {loaded} = {found.total_tokens} tokens (budget of pages {found.budget}{about})"
+    )
     if found.fallback:
         output.say("nothing in the wiki fits these words: the index is the fallback")
     elif found.dropped:

@@ -66,7 +66,9 @@ def adopt(root: SekDir = TREE, as_json: Json = False) -> None:
 
 def index(
     root: SekDir = TREE,
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit code 1 if an index is out of date.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit code 1 if an index is out of date.")
+    ] = False,
 ) -> None:
     """Bring wiki/_index.md and the term cache in step with the pages; an index that a person wrote stays."""
     from nightschool.disk.files import write_atomic
@@ -89,7 +91,9 @@ def index(
 
 def hook(
     install: Annotated[str | None, typer.Option(metavar="AGENT", help="Put the hook in: claude-code.")] = None,
-    remove: Annotated[str | None, typer.Option(metavar="AGENT", help="Take the hook out, and restore: claude-code.")] = None,
+    remove: Annotated[
+        str | None, typer.Option(metavar="AGENT", help="Take the hook out, and restore: claude-code.")
+    ] = None,
     root: SekDir = TREE,
     settings: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The settings to change (default: .claude/settings.json).")
@@ -103,7 +107,9 @@ def hook(
     if agent is None or (install and remove):
         raise Problem("give --install or --remove", f"nightschool sek hook --install {HOOKED}")
     if agent != HOOKED:
-        raise Problem(f"there is no hook for {agent!r}", f"{HOOKED}; other agents use the MCP server: nightschool sek mcp")
+        raise Problem(
+            f"there is no hook for {agent!r}", f"{HOOKED}; other agents use the MCP server: nightschool sek mcp"
+        )
     tree = Tree.find(root)
     file = settings or tree.root / hooks.SETTINGS
     changed = hooks.install(file) if install else hooks.remove(file)

@@ -86,9 +86,11 @@ def _keywords(tree: Tree, index: Terms, page: Page) -> list[str]:
     named = [about(text), PurePosixPath(page.path).stem.replace("-", " ").replace("_", " ")]
     titles = [re.sub(r"[^\w .+#-]+", " ", title) for title in named]
     candidates = [" ".join(title.split()) for title in titles]
-    words = [title for title in candidates if 0 < len(phrase(title)) <= MOST_WORDS and not set(phrase(title)) <= STOPWORDS]
+    words = [
+        title for title in candidates if 0 < len(phrase(title)) <= MOST_WORDS and not set(phrase(title)) <= STOPWORDS
+    ]
     spelled = surfaces(text)
-    rare = sorted(((-_worth(index, page, term), term) for term in spelled if _is_telling(term)))[:TERMS_A_PAGE]
+    rare = sorted((-_worth(index, page, term), term) for term in spelled if _is_telling(term))[:TERMS_A_PAGE]
     words += [spelled[term].casefold() for worth, term in rare if worth < 0]
     return list({phrase(word): word for word in reversed(words) if any(map(str.isalnum, word))}.values())[::-1]
 

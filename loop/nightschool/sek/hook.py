@@ -29,7 +29,11 @@ _OURS = re.compile(r"(?:nightschool(?:\.cli)?[\"']?) sek context$")
 
 def command() -> str:
     """How the agent calls us: by name, or, if the name is not on the path, by the Python that runs this."""
-    return "nightschool sek context" if shutil.which("nightschool") else f'"{sys.executable}" -m nightschool.cli sek context'
+    return (
+        "nightschool sek context"
+        if shutil.which("nightschool")
+        else f'"{sys.executable}" -m nightschool.cli sek context'
+    )
 
 
 def install(file: Path, call: str | None = None) -> bool:
@@ -133,7 +137,9 @@ def _parsed(text: str | None, file: Path) -> dict[str, Any]:
         settings = json.loads(text.removeprefix("\ufeff"))
     except ValueError as error:
         line = getattr(error, "lineno", 1)
-        raise Problem(f"{file}:{line}: not JSON: {getattr(error, 'msg', error)}", "mend it; nothing was changed") from error
+        raise Problem(
+            f"{file}:{line}: not JSON: {getattr(error, 'msg', error)}", "mend it; nothing was changed"
+        ) from error
     if not isinstance(settings, dict):
         raise Problem(f"{file}: not a JSON object", "mend it; nothing was changed")
     return settings

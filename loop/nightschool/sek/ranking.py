@@ -123,7 +123,9 @@ class Ranking:
             bar = heapq.nlargest(BEST, scores.values())[-1]
             numbers = [number for number, score in scores.items() if score >= bar]
         pages = self.terms.pages
-        return sorted(numbers, key=lambda number: (-scores[number], page.path if (page := pages[number]) else ""))[:BEST]
+        return sorted(numbers, key=lambda number: (-scores[number], page.path if (page := pages[number]) else ""))[
+            :BEST
+        ]
 
 
 def alike(word: str, vocabulary: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,8 +31,8 @@ SURE = 3.0
 NEAR = 0.35
 """A ranked page is loaded if its score is at least this share of the best."""
 MOST_RANKED = 8
-LEAST = 1.2
-"""A score below which a page has nothing to do with the text."""
+LEAST = 0.25
+"""A share of what a word is worth that one page has; a page that scores less has nothing to do with the text."""
 SIGN = 0.3
 """What a single Han character is worth beside a word."""
 LONGEST_TEXT = 20_000
@@ -131,7 +132,7 @@ class Router:
                 if number is not None:
                     found[number] = self._matched(number, match, ranked.get(number), found.get(number))
         best = max([*(entry.score for entry in ranked.values()), 0.0])
-        bar = max(NEAR * best, LEAST)
+        bar = max(NEAR * best, LEAST * math.log(1 + len(self._numbers)))
         taken = 0
         for entry in ranked.values():
             page = self.index.pages[entry.number]
@@ -222,4 +223,3 @@ class Router:
 def _ends(text: str) -> str:
     half = LONGEST_TEXT // 2
     return text if len(text) <= LONGEST_TEXT else f"{text[:half]}\n{text[-half:]}"
-

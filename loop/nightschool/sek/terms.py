@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from base64 import b64decode, b64encode
 from array import array
+from base64 import b64decode, b64encode
 from collections import Counter as Tally
 from collections.abc import Iterable
 from contextlib import suppress
@@ -176,7 +176,9 @@ class Terms:
         self.pages = [page for page in self.pages if page]
         self.packed, self.fresh = {}, {}
         for term, (numbers, weights) in everything.items():
-            kept = [(places[number], weight) for number, weight in zip(numbers, weights, strict=True) if number in places]
+            kept = [
+                (places[number], weight) for number, weight in zip(numbers, weights, strict=True) if number in places
+            ]
             if kept:
                 self.packed[term] = _packed(array("I", [number for number, _ in kept]), bytes(w for _, w in kept))
 

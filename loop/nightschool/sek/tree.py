@@ -173,7 +173,7 @@ class Tree:
             record = json.loads((self.root / PENDING).read_bytes())
             files: dict[str, str | None] = record["files"]
             return {path: None if data is None else base64.b64decode(data) for path, data in files.items()}
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
             what = f"{PENDING} cannot be read: {error}"

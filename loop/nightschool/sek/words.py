@@ -131,13 +131,15 @@ def _split(token: str) -> list[str]:
     """The stem of a word; of an identifier the whole, then its parts."""
     if token[-1] in "+#":
         return [token.casefold()]
+    if token[-1] == "s" and token[:-1].isupper() and token.isalpha() and len(token) > 2:
+        token = token[:-1].casefold()  # APIs
     if token.isalpha() and (token.islower() or token[1:].islower()):
         return [stem(token.casefold())]
     parts = _CAMEL.findall(token) if token.isascii() else token.strip("_").split("_")
     stems = [stem(part.casefold()) for part in parts if part]
     if len(stems) < 2:
         return stems
-    return ["".join(part.casefold() for part in parts), *stems]
+    return [stem("".join(part.casefold() for part in parts)), *stems]
 
 
 def _pairs(run: str) -> list[str]:
