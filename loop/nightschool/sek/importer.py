@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,8 @@ from nightschool.sek.importer_rules import Global, take_global
 from nightschool.sek.importer_sections import Part, parts, sections
 from nightschool.sek.record import Clock, Event, stamp, utc_now
 from nightschool.sek.routing import ALWAYS, Routing, Trigger, rendered, with_trigger
-from nightschool.sek.tree import INDEX, ROUTING, Tree
+from nightschool.sek.start import memory_files
+from nightschool.sek.tree import ROUTING, Tree
 
 if TYPE_CHECKING:
     from nightschool.engine.engine import Engine
@@ -33,22 +33,11 @@ if TYPE_CHECKING:
 
 BOOTSTRAPS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 L0_LEAST, L0_SHARE = 400, 0.10
-WHOLE_SHARE = 0.33
-"""L0 and what a route loads together stay below this share of the original."""
-ROUTE_LEAST = 600
+WHOLE_SHARE, ROUTE_SHARE = 0.33, 0.15
+"""What L0 and a route cost together, at most, and what a route may load, as shares of the original."""
+ROUTE_LEAST, ROUTE_USUAL = 600, 1500
 BY = "import"
 Count = Callable[[str], int]
-
-
-@dataclass(frozen=True)
-class Planned(Tree):
-    """A tree as it will be."""
-
-    files: Mapping[str, bytes | None]
-
-    @cached_property
-    def _pending(self) -> dict[str, bytes | None]:
-        return {**Tree(self.root)._pending, **self.files}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +110,11 @@ def plan(paths: Sequence[Path], root: Path, count: Count, engine: Engine | None 
     always = count(_decoded(files.get(ALWAYS_PAGE)))
     l0 = count(_decoded(files[bootstrap]) if fresh else tree.read(bootstrap))
     triggers = _triggers(pages, bool(over), engine)
-    loaded = max(ROUTE_LEAST, min(1500, int(WHOLE_SHARE * before) - l0 - always)) + always
+    loaded = _route_budget(before, l0 + always) + always
     files[ROUTING] = _routing(tree, fresh, triggers, Routing((), budget, loaded, bootstrap=bootstrap)).encode()
     files |= _indexes(root, files, count)
     files |= _originals(root, new, bootstrap, fresh)
+    files |= {path: text.encode() for path, text in memory_files().items() if not tree.has(path)}
     counts = {path: count(_decoded(raw)) for path, raw in files.items() if path in {page.path for page in pages}}
     importer_check.check(new, files, read.duplicates)
     return Plan(
@@ -201,6 +191,12 @@ def _routing(tree: Tree, fresh: bool, triggers: Sequence[Trigger], settings: Rou
     return text
 
 
+def _route_budget(before: int, paid: int) -> int:
+    """Tokens that a route may load beside what is always paid."""
+    wanted = max(ROUTE_USUAL, int(ROUTE_SHARE * before))
+    return max(ROUTE_LEAST, min(wanted, int(WHOLE_SHARE * before) - paid))
+
+
 def _always(tree: Tree, source: str, lines: Sequence[str]) -> str:
     """The page that every prompt loads, with what stands there already."""
     if tree.root.joinpath(ALWAYS_PAGE).is_file():
@@ -210,9 +206,8 @@ def _always(tree: Tree, source: str, lines: Sequence[str]) -> str:
 
 def _indexes(root: Path, files: Mapping[str, bytes | None], count: Count) -> dict[str, bytes | None]:
     """The index files that will be true then; one that a person wrote stays."""
-    planned = Planned(root, files)
-    made = index.render(planned, count)
     mine = Tree(root)
+    made = index.render(mine.changed(files), count)
     return {path: text.encode() for path, text in made.items() if not mine.has(path) or index.is_ours(mine, path)}
 
 
@@ -287,4 +282,4 @@ def _decoded(raw: bytes | None) -> str:
     return raw.decode() if raw else ""
 
 
-__all__ = ["INDEX", "Duplicate", "Plan", "apply", "plan"]
+__all__ = ["Duplicate", "Plan", "apply", "plan"]

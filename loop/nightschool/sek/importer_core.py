@@ -13,8 +13,14 @@ from dataclasses import dataclass
 from nightschool.sek.importer_pages import Page, core_tags
 from nightschool.sek.importer_rules import Global, one_line
 from nightschool.sek.importer_sections import Section, Unit
+from nightschool.sek.start import CONVEYOR
 
 Count = Callable[[str], int]
+SHORT = (
+    "Every task: load what `wiki/_routing.md` names for its words (`nightschool route TASK`); nothing fits: read "
+    "`wiki/_index.md`. The unexpected: `nightschool sek register`."
+)
+"""The Triggers section where the budget has no room for the whole conveyor."""
 LONGEST_INTRODUCTION = 90
 """Tokens of a first paragraph that is taken into L0."""
 TOPICS, LONGEST_TOPIC = 5, 40
@@ -69,13 +75,14 @@ def core(
     """L0 within the budget. `sample` is text of the sources, for its language."""
     lines = rule_lines(rules)
     order = sorted(range(len(rules)), key=lambda n: (-rules[n].points, n))
-    for room in range(len(rules), -1, -1):
+    choices = [(len(rules), topics, CONVEYOR) for topics in range(TOPICS, -1, -1)]
+    choices += [(room, topics, SHORT) for room in range(len(rules), -1, -1) for topics in range(TOPICS, -1, -1)]
+    for room, topics, triggers in choices:
         kept = sorted(order[:room])
-        for topics in range(TOPICS, -1, -1):
-            text = _text(opening, [lines[n] for n in kept], found, sample, topics)
-            if count(text) <= SHARE * budget or (room == topics == 0):
-                over = [line for n, line in enumerate(lines) if n not in kept]
-                return Core(text, count(text), tuple(lines[n] for n in kept), tuple(over))
+        text = _text(opening, [lines[n] for n in kept], found, sample, topics, triggers)
+        if count(text) <= SHARE * budget or ((room, topics) == (0, 0) and triggers is SHORT):
+            over = [line for n, line in enumerate(lines) if n not in kept]
+            return Core(text, count(text), tuple(lines[n] for n in kept), tuple(over))
     raise AssertionError("unreachable")
 
 
@@ -105,7 +112,9 @@ def _take_introduction(own: list[Unit]) -> Unit | None:
     return None
 
 
-def _text(opening: Opening, rules: Sequence[str], found: Sequence[Page], sample: str, topics: int) -> str:
+def _text(
+    opening: Opening, rules: Sequence[str], found: Sequence[Page], sample: str, topics: int, triggers: str
+) -> str:
     title = opening.title.text.strip() + "\n\n" if opening.title else ""
     who = (
         one_line(opening.introduction.text) if opening.introduction else "You work on this project by the rules below."
@@ -118,8 +127,7 @@ def _text(opening: Opening, rules: Sequence[str], found: Sequence[Page], sample:
         f"Response language: the user's; these instructions are in {written}.\n\n"
         f"## Categories\n\n{categories}\n"
         "## Triggers\n\n"
-        "Before a task: load what `wiki/_routing.md` (keywords → pages) names for it, or `nightschool route TEXT`; "
-        "if nothing fits, look in `wiki/_index.md`.\n\n"
+        f"{triggers}\n\n"
         "## Critical Rules\n\n" + "".join(f"{line}\n" for line in rules)
     )
 

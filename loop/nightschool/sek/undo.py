@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 MANIFEST = "memory/import.json"
-REWRITTEN = frozenset({"wiki/_routing.md", "wiki/_index.md"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,11 @@ def undo(root: Path, now: Clock = utc_now) -> list[str]:
         last = load(root).imports[-1]
         rest = load(root).imports[:-1]
         _refuse_changed(current, last["files"])
-        files = {path: _decoded(entry["before"]) for path, entry in last["files"].items()}
+        files = {
+            path: _decoded(entry["before"])
+            for path, entry in last["files"].items()
+            if not _is_memory(path) or _sha(_read(current, path)) == entry["after"]
+        }
         clean = bool(last.get("made_log")) and _log_is_its_own(current)
         changes = {**files, MANIFEST: _rendered(rest) if rest else None}
         if clean:
@@ -108,12 +111,17 @@ def _refuse_changed(tree: Tree, files: Mapping[str, Any]) -> None:
     changed = [
         path
         for path, entry in files.items()
-        if _sha(_read(tree, path)) != entry["after"] and not path.endswith("_index.md")
+        if _sha(_read(tree, path)) != entry["after"] and not path.endswith("_index.md") and not _is_memory(path)
     ]
     if changed:
         shown = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
         advice = "keep what you changed elsewhere and put the file back (git checkout), then undo"
         raise Problem(f"changed since the import: {shown}", advice)
+
+
+def _is_memory(path: str) -> bool:
+    """Whether a file is the life cycle's, which goes on writing it; it stays then."""
+    return path.startswith("memory/")
 
 
 def _log_is_its_own(tree: Tree) -> bool:
