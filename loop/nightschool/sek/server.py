@@ -44,7 +44,7 @@ class Tools:
         self._now = now
 
     def route(self, text: str, budget: int | None = None) -> dict[str, Any]:
-        """Which pages of the project's wiki to read for a task: the files, why each, and its tokens. Give the task's own words."""
+        """Which pages of the project's wiki to read for a task, why each, and its tokens. Give the task's own words."""
         notes: tuple[str, ...] = ()
         with suppress(Problem):  # a broken inbox must not keep the pages back; lint tells of it
             notes = commands.tidy(self._tree, self._now)
