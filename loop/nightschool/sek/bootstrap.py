@@ -83,7 +83,7 @@ def with_critical(text: str, line: str) -> str:
     item = f"- {line}{end}"
     if section is None:
         head = text.rstrip()
-        return f"{head}{end}{end if head else ''}## {CRITICAL}{end}{end}{item}"
+        return (head + end + end if head else "") + f"## {CRITICAL}{end}{end}{item}"
     at = section.end
     while at > section.start and not rows[at - 1].strip():
         at -= 1

@@ -89,7 +89,7 @@ def find(text: str, path: str) -> tuple[Rule, ...]:
         if said[n] and n not in inside and (last := _LAST.search(rows[n].rstrip("\r\n"))):
             start = _first(rows, said, n)
             found.append(Rule(last[1], path, "".join(rows[start : n + 1]), start, n + 1, leads=False))
-    return tuple(sorted(found, key=lambda rule: rule.start))
+    return tuple(sorted(choose(found), key=lambda rule: rule.start))
 
 
 def choose(found: Iterable[Rule]) -> list[Rule]:
@@ -168,7 +168,9 @@ def removed(page: str, rules: Iterable[Rule]) -> str:
     rows = lines(page)
     for rule in sorted(rules, key=lambda rule: -rule.start):
         del rows[rule.start : rule.end]
-        while 0 < rule.start < len(rows) and not rows[rule.start].strip() and not rows[rule.start - 1].strip():
+        while rule.start < len(rows) and not rows[rule.start].strip():
+            if rule.start and rows[rule.start - 1].strip():
+                break  # one blank line stays between two blocks, none at the top
             del rows[rule.start]
     said = shown(rows)
     left = [row for n, row in enumerate(rows) if not said[n] or (row.strip() and not heading(row))]
