@@ -32,11 +32,9 @@ def page(tree: Tree, path: str) -> Iterator[Finding]:
     try:
         text = tree.read(path)
     except Problem as problem:
-        where, _, line = problem.what.partition(":")
-        number = int(line.split(":")[0]) if line.split(":")[0].isdigit() else 1
-        yield Finding(
-            where if where == path else path, number, "unreadable", problem.what, "no agent can read it", problem.advice
-        )
+        line = re.match(rf"{re.escape(path)}:(\d+):", problem.what)
+        number = int(line[1]) if line else 1
+        yield Finding(path, number, "unreadable", problem.what, "no agent can read it", problem.advice)
         return
     yield from content(tree, path, text)
 
@@ -80,16 +78,8 @@ def core(tree: Tree, count: Callable[[str], int]) -> Iterator[Finding]:
 
 
 def _torn(path: str, block: Block) -> Finding:
-    advice = "close it with a line of the same marks"
-    return Finding(
-        path,
-        block.start,
-        "torn-fence",
-        "a code fence that is never closed",
-        "all below it is shown as code",
-        advice,
-        "warning",
-    )
+    what, why = "a code fence that is never closed", "all below it is shown as code"
+    return Finding(path, block.start, "torn-fence", what, why, "close it with a line of the same marks", "warning")
 
 
 def _links(tree: Tree, path: str, found: list[Block], source: str | None) -> Iterator[Finding]:
@@ -114,7 +104,7 @@ def _dead(path: str, line: int, target: str, source: str | None) -> Finding:
 
 
 def _leads(tree: Tree, path: str, target: str, source: str | None, wiki: bool) -> bool:
-    """Whether a link leads somewhere: from the page, from the source of an import, or (`[[name]]`) to a page of that name."""
+    """Whether a link leads somewhere: from the page, from the source of an import, or (`[[name]]`) to such a page."""
     if _OUTSIDE.match(target):
         return True
     plain = unquote(target).split("#")[0].split("?")[0]

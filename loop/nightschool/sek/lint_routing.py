@@ -1,9 +1,10 @@
-"""Checks of the routing table and the index: triggers that lead nowhere, pages that no trigger loads, keywords with two ends."""
+"""Checks of routing table and index: triggers that lead nowhere, pages that no trigger loads, keywords with two ends."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from nightschool.disk.errors import Problem
 from nightschool.sek import importer_triggers, index
@@ -26,11 +27,10 @@ def routing(tree: Tree) -> Iterator[Finding]:
 def indexes(tree: Tree, count: Callable[[str], int]) -> Iterator[Finding]:
     """Index files that no longer say what is there."""
     for path, raw in index.outdated(tree, count).items():
-        text = raw.decode()
         what = "the index is not up to date" if tree.has(path) else "the index is missing"
         why = "it is where an agent looks when no trigger fits"
         yield Finding(
-            path, 1, "index", what, why, "nightschool sek index", "warning", Fix(path, lambda _, text=text: text)
+            path, 1, "index", what, why, "nightschool sek index", "warning", Fix(path, partial(_become, raw.decode()))
         )
 
 
@@ -42,6 +42,10 @@ def broken(problem: Problem) -> Finding:
     return Finding(ROUTING, number, "routing", said or problem.what, "nothing can be routed", problem.advice)
 
 
+def _become(new: str, _: str) -> str:
+    return new
+
+
 def _missing(tree: Tree, triggers: Sequence[Trigger]) -> Iterator[Finding]:
     for trigger in triggers:
         for path in trigger.load:
@@ -51,7 +55,7 @@ def _missing(tree: Tree, triggers: Sequence[Trigger]) -> Iterator[Finding]:
                 what = f"the trigger {trigger.id!r} loads {path}, which is not there"
             except Problem as problem:
                 what = f"the trigger {trigger.id!r}: {problem.what}"
-            fix = Fix(ROUTING, lambda text, path=path: without_page(text, path))
+            fix = Fix(ROUTING, partial(without_page, page=path))
             why = "a prompt that it matches gets nothing"
             yield Finding(
                 ROUTING, trigger.line, "missing-page", what, why, f"take {path} out of its load", "error", fix
@@ -88,7 +92,7 @@ def _orphans(tree: Tree, triggers: Sequence[Trigger]) -> Iterator[Finding]:
             name = next(each for each in (stem, *(f"{stem}-{n}" for n in range(2, 10_000))) if each not in names)
             names.add(name)
             trigger = Trigger(name, free, (path,), by=BY)
-            fix = Fix(ROUTING, lambda text, trigger=trigger: with_trigger(text, trigger))
+            fix = Fix(ROUTING, partial(with_trigger, trigger=trigger))
         what = "no trigger loads this page"
         why = "only its own words find it"
         yield Finding(path, 1, "orphan", what, why, "give it a trigger in wiki/_routing.md", "warning", fix)

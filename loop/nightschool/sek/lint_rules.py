@@ -11,10 +11,11 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nightschool.sek import bootstrap, rules
-from nightschool.sek.lint_base import Finding, Fix
+from nightschool.sek.lint_base import Finding, Level
 from nightschool.sek.lint_pages import FROM
 from nightschool.sek.rules import Rule
 from nightschool.sek.tree import Tree
@@ -37,7 +38,8 @@ _FORBIDS = re.compile(
 )
 _DEMANDS = re.compile(r"\b(?:always|must(?! not)|do use|required)\b|必須|必须|務必|一律|всегда", re.I)
 _CAUSE = re.compile(
-    r"^(?:Got|Root cause|Why|Reason)\b|\b(?:because|since|so that|otherwise|due to|causes?|fails?|breaks?)\b|因為|因为|原因|以免|避免|потому",
+    r"^(?:Got|Root cause|Why|Reason)\b|\b(?:because|since|so that|otherwise|due to|causes?|fails?|breaks?)\b"
+    r"|因為|因为|原因|以免|避免|потому",
     re.I | re.M,
 )
 _EVIDENCE = re.compile(r"^Evidence\b|\]\([^)]+\)|https?://|#\d+\b|\b[0-9a-f]{7,40}\b|`[\w./-]+:\d+`", re.I | re.M)
@@ -45,12 +47,19 @@ _EVIDENCE = re.compile(r"^Evidence\b|\]\([^)]+\)|https?://|#\d+\b|\b[0-9a-f]{7,4
 
 def all_rules(tree: Tree) -> list[Rule]:
     """Every rule of the pages, and the critical ones of L0."""
-    found = list(rules.every(tree))
+    found = [_whole(tree, rule) for rule in rules.every(tree)]
     path = tree.routing().bootstrap
     if tree.has(path):
         core = bootstrap.critical(tree.read(path))
         found += [Rule(each.tag or "", path, each.text, each.line - 1, each.line) for each in core]
     return found
+
+
+def _whole(tree: Tree, rule: Rule) -> Rule:
+    """An imported page of rules is one rule, whatever headings it has."""
+    text = tree.read(rule.path)
+    first = text.startswith("# ") and rule.start == 0
+    return replace(rule, text=text, end=text.count("\n")) if first and FROM.search(text) else rule
 
 
 def check(tree: Tree, engine: Engine | None = None) -> Iterator[Finding]:
@@ -116,12 +125,12 @@ def _twice(pairs: Sequence[tuple[Rule, Rule, float]]) -> Iterator[Finding]:
         if likeness < NEAR or _polarity(first) != _polarity(second):
             continue
         same = " ".join(first.essence.split()) == " ".join(second.essence.split())
-        what = f"[{second.tag}] says {'the same' if same else 'nearly the same'} as [{first.tag}] ({first.path}:{first.line})"
+        said = "the same" if same else "nearly the same"
+        what = f"[{second.tag}] says {said} as [{first.tag}] ({first.path}:{first.line})"
         advice = f"keep one: nightschool sek revoke {second.tag}"
         why = "the two drift apart, and both are paid for"
         code = "duplicate" if same else "near-duplicate"
-        level = "error" if same else "warning"
-        yield Finding(second.path, second.line, code, what, why, advice, level)  # type: ignore[arg-type]
+        yield Finding(second.path, second.line, code, what, why, advice, "error" if same else "warning")
 
 
 def _opposite(pairs: Sequence[tuple[Rule, Rule, float]]) -> Iterator[Finding]:
@@ -136,11 +145,11 @@ def _polarity(rule: Rule) -> str:
     return "both" if forbids == demands else "forbids" if forbids else "demands"
 
 
-def _contradiction(first: Rule, second: Rule, reason: str, level: str) -> Finding:
+def _contradiction(first: Rule, second: Rule, reason: str, level: Level) -> Finding:
     what = f"[{second.tag}] may contradict [{first.tag}] ({first.path}:{first.line}): {reason}"
     advice = "say in one of them when it holds, or revoke the wrong one"
     why = "an agent obeys one, and breaks the other"
-    return Finding(second.path, second.line, "contradiction", what, why, advice, level)  # type: ignore[arg-type]
+    return Finding(second.path, second.line, "contradiction", what, why, advice, level)
 
 
 def _asked(engine: Engine, pairs: Sequence[tuple[Rule, Rule, float]]) -> Iterator[Finding]:
@@ -159,7 +168,11 @@ def _asked(engine: Engine, pairs: Sequence[tuple[Rule, Rule, float]]) -> Iterato
     )
 
     def ask(first: Rule, second: Rule):  # type: ignore[no-untyped-def]
-        shown = f"Rule 1: {first.essence[:LONGEST_ASKED]}\n\nRule 2: {second.essence[:LONGEST_ASKED]}\n\nReply with one JSON object."
+        texts = (each.essence[:LONGEST_ASKED] for each in (first, second))
+        shown = (
+            "\n\n".join(f"Rule {n}: {text}" for n, text in enumerate(texts, start=1))
+            + "\n\nReply with one JSON object."
+        )
         request = Request(
             (Message("system", system), Message("user", shown)), grammar, Sampling(max_tokens=grammar.limit)
         )
@@ -174,4 +187,4 @@ def _asked(engine: Engine, pairs: Sequence[tuple[Rule, Rule, float]]) -> Iterato
             yield _contradiction(first, second, " ".join(reply["reason"].split()), "error")
 
 
-__all__ = ["Fix", "all_rules", "check", "reasons"]
+__all__ = ["all_rules", "check", "reasons"]

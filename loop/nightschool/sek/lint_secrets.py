@@ -1,4 +1,4 @@
-"""Secrets and e-mail addresses in a text. What is plainly made up (example.com, sk-xxxx, YOUR_KEY) is only worth a warning."""
+"""Secrets and e-mail addresses in a text. What is made up (example.com, sk-xxxx, YOUR_KEY) is only worth a warning."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ _FAKE = re.compile(
     re.I,
 )
 _FAKE_DOMAIN = re.compile(r"(?:^|\.)(?:example|test|invalid|localhost|local|acme|domain|company|email)(?:\.|$)", re.I)
-_NOBODY = re.compile(
-    r"git|noreply|no-reply|user|users?name|you|your.*|me|foo|bar|alice|bob|john|jane|name|admin|info|test.*"
-)
+_NOBODY = re.compile(r"users?|users?name|you|your.*|me|foo|bar|alice|bob|john|jane|name|admin|info|test.*")
 _NO_MAIL = frozenset(
     {"md", "ts", "js", "py", "json", "vue", "png", "tsx", "jsx", "css", "html", "sh", "yml", "yaml", "x"}
 )
