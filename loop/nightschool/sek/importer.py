@@ -29,6 +29,7 @@ from nightschool.sek.tree import ROUTING, Tree
 
 if TYPE_CHECKING:
     from nightschool.engine.engine import Engine
+    from nightschool.sek.counting import Counter
     from nightschool.sek.importer_read import Source
 
 BOOTSTRAPS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
@@ -145,6 +146,15 @@ def apply(made: Plan, now: Clock = utc_now) -> None:
     with writing(tree) as current:
         manifest = undo.added(current, made.sources, made.files, moment, new)
         commit(current, {**made.files, undo.MANIFEST: manifest}, [Event("import", moment, None, data)])
+
+
+def refresh(made: Plan, counter: Counter) -> None:
+    """Bring the router's term cache in step, so that the first prompt need not."""
+    from nightschool.sek.router import Router
+
+    if not made.is_done:
+        tree = Tree(made.root)
+        Router.load(tree, counter).index.save(tree, counter)
 
 
 def _take_apart(sources: Sequence[Source], count: Count, fresh: bool) -> _Read:
@@ -282,4 +292,4 @@ def _decoded(raw: bytes | None) -> str:
     return raw.decode() if raw else ""
 
 
-__all__ = ["Duplicate", "Plan", "apply", "plan"]
+__all__ = ["Duplicate", "Plan", "apply", "plan", "refresh"]

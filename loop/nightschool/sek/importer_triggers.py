@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from nightschool.sek.importer_sections import plain
 from nightschool.sek.stopwords import STOPWORDS
+from nightschool.sek.triggers import ALWAYS
 from nightschool.sek.words import phrase
 
 if TYPE_CHECKING:
@@ -149,7 +150,10 @@ def _is_term(term: str, key: tuple[str, ...]) -> bool:
         return False
     if not (term[0].isalnum() or term[0] in "@~-_./:") or len(key) > LONGEST_PHRASE:
         return False
-    return not all(word in STOPWORDS or word in _WORTHLESS or len(word) < 2 for word in (*key, term.casefold())[:-1])
+    spoken = term.casefold().split()
+    if spoken == [ALWAYS] or all(word in _WORTHLESS or word in STOPWORDS for word in spoken):
+        return False
+    return not all(word in STOPWORDS or word in _WORTHLESS or len(word) < 2 for word in key)
 
 
 def asked(engine: Engine, topics: Sequence[Topic]) -> dict[str, tuple[str, ...]]:

@@ -71,6 +71,7 @@ def added(
         "time": moment,
         "made_memory": made_memory,
         "made_log": not tree.has(LOG),
+        "made_terms": not tree.has(TERMS),
         "sources": [{"name": source.name, "sha256": source.sha256} for source in sources],
         "files": {path: {"before": _coded(_read(tree, path)), "after": _sha(raw)} for path, raw in files.items()},
     }
@@ -98,8 +99,8 @@ def undo(root: Path, now: Clock = utc_now) -> list[str]:
         changes = {**files, MANIFEST: _rendered(rest) if rest else None}
         if clean:
             changes |= {LOG: None}
-        if last.get("made_memory"):
-            changes |= {TERMS: None} if current.has(TERMS) else {}
+        if last.get("made_terms") and current.has(TERMS):
+            changes |= {TERMS: None}
         names = [source["name"] for source in last["sources"]]
         event = Event("import-undone", stamp(now()), None, {"sources": names})
         commit(current, changes, [] if clean else [event])
