@@ -39,6 +39,8 @@ _ROW = re.compile(rf"[ \t]*\|[ \t]*[*_`]*{MENTION.pattern}")
 _PARAGRAPH = re.compile(rf" {{0,3}}[*_`>]*[ \t]?[*_`]*{MENTION.pattern}")
 _LAST = re.compile(rf"\[({TAG.pattern})\][*_`.]*[ \t]*$")
 _BULLET = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])[ \t]+")
+_EMPTY = re.compile(r"\*\*\*\*|____|``|\*\*|__")
+"""What is left of the emphasis around a tag."""
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
 _LABELS = re.compile(r"^(?:Expected|Got|Where|Evidence|Root cause|Fix):[ \t]*", re.M | re.I)
 _UNSAID = re.compile(r"^(?:Evidence|Where):.*$", re.M | re.I)
@@ -64,8 +66,8 @@ class Rule:
     @property
     def title(self) -> str:
         """Its first line without marks and tag."""
-        first = self.text.strip().split("\n")[0]
-        return " ".join(MENTION.sub("", first).strip(" \t\r#>*_`|+-:").split())
+        first = _BULLET.sub("", self.text.strip().split("\n")[0], count=1)
+        return " ".join(_EMPTY.sub("", MENTION.sub("", first)).strip(" \t\r#>*_`|:").split())
 
     @property
     def essence(self) -> str:
