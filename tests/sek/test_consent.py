@@ -7,7 +7,6 @@ import pty
 import select
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,7 +43,6 @@ def at_terminal(root: Path, answer: bytes, *arguments: str, early: bytes = b"") 
         shown += said
         if not asked and b"[yes/no]" in shown:
             asked = True
-            time.sleep(0.3)  # what was typed before this is thrown away
             os.write(terminal, answer)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     os.close(terminal)
@@ -60,7 +58,7 @@ def test_a_typed_yes_promotes_and_a_typed_yes_revokes(plant: Plant) -> None:
     assert tree.read("AGENTS.md") == f"# Me\n\n## Critical Rules\n\n{line}\n"
     status, shown = at_terminal(tree.root, b"Yes \n", "sek", "revoke", "FE-001", "--reason", "old")
     assert status == 0 and f"-{line}\n" in shown and "FE-001" not in tree.read("AGENTS.md")
-    assert "FE-001" not in (tree.root / "wiki/rules/frontend.md").read_text()
+    assert not (tree.root / "wiki/rules/frontend.md").exists()  # nothing but a title was left of it
 
 
 @pytest.mark.parametrize("answer", [b"no\n", b"y\n", b"\n", b"yes please\n", b"\x04", b"yes\x04"])

@@ -112,7 +112,7 @@ def test_a_broken_record_is_told_and_nothing_done(plant: Plant, text: str) -> No
     tree = plant()
     (tree.root / "memory").mkdir()
     (tree.root / PENDING).write_text(text)
-    with pytest.raises(Problem, match="not an unfinished change|schema"), writing(tree):
+    with pytest.raises(Problem, match=r"not an unfinished change|schema"), writing(tree):
         raise AssertionError("not reached")
 
 

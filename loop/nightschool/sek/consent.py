@@ -29,8 +29,9 @@ def typed_yes(text: str, question: str) -> bool:
     try:
         if not os.isatty(fd):
             raise Problem(f"{TERMINAL} is no terminal", advice)
-        _write(fd, f"{visible(text).rstrip()}\n\n{visible(question)} [yes/no] ")
+        _write(fd, f"{visible(text).rstrip()}\n\n{visible(question)}")
         termios.tcflush(fd, termios.TCIFLUSH)
+        _write(fd, " [yes/no] ")
         answer = os.read(fd, LONGEST_ANSWER)
         if not answer.endswith(b"\n"):
             _write(fd, "\n")
