@@ -17,11 +17,12 @@ from nightschool.disk.errors import Problem
 from nightschool.disk.files import write_atomic
 from nightschool.sek.index import about
 from nightschool.sek.index import render as render_index
-from nightschool.sek.routing import BOOTSTRAP, Routing, Trigger, rendered
+from nightschool.sek.routing import Routing, Trigger, rendered
 from nightschool.sek.start import memory_files
 from nightschool.sek.stopwords import STOPWORDS
 from nightschool.sek.terms import Counts, Page, Terms
 from nightschool.sek.tree import ROUTING, WIKI, Tree
+from nightschool.sek.triggers import BOOTSTRAP
 from nightschool.sek.words import phrase, surfaces
 
 MOST_WORDS = 4

@@ -44,7 +44,7 @@ def install(file: Path, call: str | None = None) -> bool:
     if merged == settings:
         return False
     copy = file.with_name(file.name + COPY)
-    if before is not None and (not copy.exists() or not _has_hook(settings)):
+    if before is not None and not _has_hook(settings):
         write_atomic(copy, before)
     write_atomic(file, _dumped(merged, before))
     return True

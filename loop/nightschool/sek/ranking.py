@@ -134,7 +134,7 @@ def alike(word: str, vocabulary: Sequence[str]) -> list[str]:
     if len(word) < SHORTEST_PREFIX + 1 or not word.isalpha():
         return []
     prefix = word[:shared]
-    found = []
+    found: list[str] = []
     for term in vocabulary[bisect_left(vocabulary, prefix) :]:
         if not term.startswith(prefix) or len(found) == MOST_ALIKE:
             break

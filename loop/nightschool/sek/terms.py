@@ -131,8 +131,8 @@ class Terms:
                 continue
             if number is not None:
                 self.pages[number] = None
+                self.changed = True
             self._add(tree, file)
-            self.changed = True
         for number in known.values():
             self.pages[number] = None
             self.changed = True
@@ -145,6 +145,7 @@ class Terms:
             return
         weights, length = weigh(file.path, text)
         number = len(self.pages)
+        self.changed = True
         self.pages.append(Page(file.path, file.size, file.mtime_ns, length, -1))
         for term, weight in weights.items():
             numbers, heavy = self.fresh.setdefault(term, ([], bytearray()))
