@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sek.conftest import Plant, Words
 
 from nightschool.sek import context
 from nightschool.sek.context import MOST_CHARACTERS, SESSIONS, Session, respond
 from nightschool.sek.router import Router
 from nightschool.sek.tree import TERMS, Tree
-from tests.sek.conftest import Plant, Words
 
 FORBIDDEN = {"typer", "rich", "pydantic", "transformers", "outlines", "tokenizers", "numpy", "llguidance", "jinja2"}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from tests.sek.conftest import Plant, Words
 
 from nightschool.sek.index import MARK, MOST_TOKENS, about, is_ours, outdated, render
-from tests.sek.conftest import Plant, Words
 
 
 def test_a_small_wiki_is_a_line_a_page_by_category(plant: Plant) -> None:

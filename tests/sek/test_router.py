@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -177,9 +176,9 @@ def test_pages_that_change_come_and_go_are_followed(plant: Plant) -> None:
         stale = [fresh(tree).route(text) for text in (*PROMPTS, "quagga")]
         cached(tree)
         assert [fresh(tree).route(text) for text in (*PROMPTS, "quagga")] == stale
-        os.rename(tree.root / TERMS, tree.root / "aside")
+        (tree.root / TERMS).rename(tree.root / "aside")
         assert [fresh(tree).route(text) for text in (*PROMPTS, "quagga")] == stale
-        os.rename(tree.root / "aside", tree.root / TERMS)
+        (tree.root / "aside").rename(tree.root / TERMS)
 
 
 def test_the_table_is_cached_with_its_words(plant: Plant) -> None:

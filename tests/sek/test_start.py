@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.sek.conftest import Words
 
 from nightschool.disk.errors import Problem
 from nightschool.sek.adopt import adopt
@@ -14,7 +15,6 @@ from nightschool.sek.bootstrap import parse as sections
 from nightschool.sek.router import Router
 from nightschool.sek.start import BOOTSTRAPS, CONVEYOR, command_files, init
 from nightschool.sek.tree import Tree
-from tests.sek.conftest import Words
 
 
 def files(root: Path) -> dict[str, bytes]:

@@ -96,7 +96,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     print(f"{machine}; milliseconds, {args.prompts} prompts a size")
     print(
-        f"{'pages':>7} {'triggers':>8} {'first load':>10} {'load':>7} {'route':>7} {'p99':>7} {'worst':>7} {'context':>8} {'MB':>5}"
+        f"{'pages':>7} {'triggers':>8} {'first load':>10} {'load':>7} {'route':>7} {'p99':>7} {'worst':>7} "
+        f"{'context':>8} {'MB':>5}"
     )
     for row in rows:
         print(

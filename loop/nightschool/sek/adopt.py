@@ -17,6 +17,7 @@ from nightschool.disk.errors import Problem
 from nightschool.disk.files import write_atomic
 from nightschool.sek.index import about
 from nightschool.sek.index import render as render_index
+from nightschool.sek.router import Router
 from nightschool.sek.routing import Routing, Trigger, rendered
 from nightschool.sek.start import memory_files
 from nightschool.sek.stopwords import STOPWORDS
@@ -61,7 +62,8 @@ def adopt(tree: Tree, counter: Counts) -> Adopted:
     written = [path for path in files if not tree.has(path)]
     for path in written:  # the routing table last: it is what makes the folder a tree
         write_atomic(tree.inside(path), files[path])
-    index.save(Tree(tree.root), counter)
+    made = Tree(tree.root)
+    Router.over(made, index, counter).index.save(made, counter)
     problems = tuple(problem.what for problem in index.problems)
     return Adopted(len(pages), len(routing.triggers), bootstrap, tuple(written), problems)
 

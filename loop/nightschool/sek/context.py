@@ -1,9 +1,9 @@
 """`sek context`: a coding agent's hook in, the pages for its prompt out; nothing at all if anything goes wrong.
 
-In: the JSON of a prompt-submit hook on stdin (`session_id`, `cwd`, `hook_event_name`, `prompt`). Out, on stdout:
-`{"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": TEXT}}`. Each page is given once a session,
-and again only when its text has changed or the agent has lost its context (a SessionStart hook whose source is `clear` or
-`compact`).
+In: the JSON of a prompt-submit hook on stdin (`session_id`, `cwd`, `hook_event_name`, `prompt`). Out:
+`{"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": TEXT}}`. Each page is given once a
+session, and again only when its text has changed or the agent has lost its context (a SessionStart hook whose source is
+`clear` or `compact`).
 
 What a session has been given is `memory/.sessions/SHA.json`: `{"schema": 1, "pages": {PATH: SHA}}`; files older than
 a week go. The whole process has 200 ms, so this module loads no library that it can do without, and counts no tokens: a

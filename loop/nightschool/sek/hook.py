@@ -1,9 +1,9 @@
 """The prompt-submit hook in Claude Code's settings: put in beside what is there, and taken out again without a trace.
 
 Settings are one JSON file, `.claude/settings.json` of the project unless another is named. Two entries are ours: `sek
-context` at every prompt, and at a session's start after its context was cleared or compacted, so that pages are given anew.
-Before the first change the file is copied to `settings.json.before-nightschool`. When the hook is removed from a file that is
-as it was installed, that copy is put back byte for byte; a file that was edited since loses our entries and nothing else.
+context` at every prompt, and at a session's start after its context was cleared or compacted, so that pages are given
+anew. Before the first change the file is copied to `settings.json.before-nightschool`. When the hook is removed from a file
+that is as it was installed, that copy is put back byte for byte; one that was edited since loses our entries and no more.
 """
 
 from __future__ import annotations

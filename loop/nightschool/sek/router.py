@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 from nightschool.disk.errors import Problem
 from nightschool.sek.counting import ESTIMATED
@@ -133,12 +134,10 @@ class Router:
                     found[number] = self._matched(number, match, ranked.get(number), found.get(number))
         best = max([*(entry.score for entry in ranked.values()), 0.0])
         bar = max(NEAR * best, LEAST * math.log(1 + len(self._numbers)))
-        taken = 0
-        for entry in ranked.values():
+        for entry in islice(ranked.values(), MOST_RANKED):
             page = self.index.pages[entry.number]
-            if entry.score < bar or taken == MOST_RANKED or page is None:
+            if entry.score < bar or page is None:
                 break
-            taken += 1
             if entry.number not in found:
                 words = ", ".join(dict.fromkeys(spelled.get(term, term) for term in entry.words[:3]))
                 found[entry.number] = _Candidate(page, entry.score, 0, None, words, False)

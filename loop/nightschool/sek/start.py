@@ -1,8 +1,8 @@
 """A new tree, for the agent that will work with it: L0, an empty routing table, the index, the inbox, and the commands.
 
-What is there already is kept as it is. Commands are files of the agent's own kind: `.claude/commands/NAME.md` (Claude Code),
-`.gemini/commands/NAME.toml` (Gemini CLI), `.agents/skills/NAME/SKILL.md` (Codex, and every agent that knows skills). L0 tells
-the whole conveyor, so that an agent which can only read and write files can use it too.
+What is there already is kept as it is. Commands are files of the agent's own kind: `.claude/commands/NAME.md` (Claude
+Code), `.gemini/commands/NAME.toml` (Gemini CLI), `.agents/skills/NAME/SKILL.md` (Codex, and every agent that knows skills).
+L0 tells the whole conveyor, so that an agent which can only read and write files can use it too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ ABOUT = {
     "workflows": "how things are done, step by step",
 }
 CONVEYOR = """\
-- Every task: load what `wiki/_routing.md` names for its words (`nightschool route "TASK"`; a hook may have done it). Nothing fits: read `wiki/_index.md`.
+- Every task: load what `wiki/_routing.md` names for its words (`nightschool route "TASK"`; a hook may have done it).
+  Nothing fits: read `wiki/_index.md`.
 - Write an entry to `memory/inbox.md` (/register), unasked, when
   1. something behaves unexpectedly (kind unexpected),
   2. I find a workaround (workaround),
