@@ -5,8 +5,8 @@
 
 Postings are base64: the numbers of the pages that have the term, ascending, 4 bytes each, little endian, then the weight
 in each, one byte; they are decoded only when a text asks for the term. A page that changes gets a new number, its old one
-becomes null; when many are null all are numbered anew. What is not in step with the disk is read from the pages themselves, so the cache changes the time but never the answer.
-It may be deleted at any time.
+becomes null; when many are null all are numbered anew. What is not in step with the disk is read
+from the pages themselves, so the cache changes the time but never the answer. It may be deleted at any time.
 """
 
 from __future__ import annotations
