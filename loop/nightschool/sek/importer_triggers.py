@@ -43,7 +43,7 @@ _EVERYDAY = """
     first last next previous found nothing anything content continue clear alone already enabled specific place point
     points mode total full real best built simple end start begin high low old recent current latest number values main
     include given create update updates updated change changes check call calls work read write open close save load
-    via per one two three all any each every both other same different important critical rule rules detailed available
+    https http www com via per one two three all any each every both other same different important critical rule rules detailed available
     use used using run make made file files code example examples command commands key value name names note notes new
     add set get list show data type types default option options step steps true false null work works thing things
     see also only must always never should when project page text line lines user users 範例 說明 使用 用途 別名
@@ -122,7 +122,7 @@ def _candidates(topic: Topic, more: Sequence[str]) -> Iterator[tuple[float, str]
         yield 1.5, _command(code)
     counted = Counter(word.casefold() for word in _WORD.findall(topic.text))
     for word, times in counted.items():
-        if times > 1 and len(word) > 3:
+        if times > 2 and len(word) > 3:
             yield 0.6 * math.sqrt(times), word
 
 
