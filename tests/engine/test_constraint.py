@@ -142,6 +142,26 @@ def test_the_limit_is_always_enough(byte_vocabulary: Vocabulary) -> None:
         batch.add(4, by_hand, 9)
 
 
+@QUICK
+@given(data=st.data(), seed=st.integers(0, 999))
+def test_a_budget_of_the_limit_narrows_nothing(
+    data: st.DataObject, seed: int, random_terms: st.SearchStrategy[Term], vocabulary: Vocabulary
+) -> None:
+    grammar = Grammar.build(data.draw(random_terms.filter(lambda term: not term.impossible)))
+    batch = GrammarBatch(vocabulary, threads=1)
+    batch.add(1, grammar, grammar.limit)
+    batch.add(2, grammar, 50 * grammar.limit)
+    rng = np.random.default_rng(seed)
+    for _ in range(grammar.limit):
+        tight, ample = allowed(batch, [1, 2])
+        assert tight == ample
+        token = int(rng.choice(sorted(tight)))
+        batch.consume([1, 2], [token, token])
+        if token in vocabulary.eos:
+            return
+    raise AssertionError("no end within the limit")
+
+
 def test_a_reply_that_may_end_may_also_go_on(byte_vocabulary: Vocabulary) -> None:
     batch = GrammarBatch(byte_vocabulary)
     batch.add(1, Grammar.regex("a{1,9}"), 4)
