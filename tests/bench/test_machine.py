@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def test_a_step_that_fails_hangs_or_does_not_exist_is_told_and_the_others_run(
         Step("no json", (python, "-c", "print('hello')"), True),
         Step("fails", (python, "-c", "import sys; print('why'); sys.exit(3)")),
         Step("missing", (str(tmp_path / "nothing"), "x")),
-        Step("hangs", (python, "-c", "import time; time.sleep(60)")),
+        Step("hangs", (python, "-c", "import time; print('so far', flush=True); time.sleep(60)")),
         Step("fine", (python, "-c", "")),
     ]
     monkeypatch.setattr(machine, "steps", lambda backend, work: made)
@@ -40,8 +41,25 @@ def test_a_step_that_fails_hangs_or_does_not_exist_is_told_and_the_others_run(
     }
     assert record["steps"][0]["data"] == {"a": 1}
     assert "why" in record["steps"][2]["tail"]
+    assert "so far" in record["steps"][4]["tail"] and "no end" in record["steps"][4]["tail"]
 
 
 def test_the_steps_are_commands_that_exist(tmp_path: Path) -> None:
-    names = [step.name for step in machine.steps("mlx", tmp_path)]
-    assert names == ["doctor", "engine", "kernels", "suite", "night", "status", "masks"]
+    always = ["doctor", "engine", "kernels", "suite", "night", "status"]
+    assert [step.name for step in machine.steps("mlx", tmp_path)] == [*always, "masks"]
+    assert [step.name for step in machine.steps("vllm", tmp_path)] == [*always, "agree", "overhead"]
+
+
+def test_the_measures_are_commands_of_bench(tmp_path: Path) -> None:
+    for backend in ("mlx", "vllm"):
+        for step in machine.steps(backend, tmp_path):
+            if step.command[1:3] == ("-m", "bench"):
+                name, *options = step.command[3:]
+                told = subprocess.run(
+                    [sys.executable, "-m", "bench", name, "--help"],
+                    cwd=Path(__file__).parents[2],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                ).stdout
+                assert all(option in told for option in options)

@@ -1,6 +1,7 @@
 """Proof that a night works offline: one in a network that has nothing in it, and one whose every system call is watched.
 
-Both are real nights of the real small model, as small as nights can be, and children are included.
+Both are real nights of the real small model, as small as nights can be, and children are included; on vLLM where that
+is installed.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 NIGHT = (sys.executable, "-m", "nightschool.cli")
+BACKEND = "vllm" if find_spec("vllm") else "transformers"
 SUITE = """
 schema = 1
 name = "small"
@@ -64,6 +67,7 @@ def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def finished(space: Path) -> bool:
     told = subprocess.run([*NIGHT, "status", str(space), "--json"], check=True, capture_output=True, text=True)
     record = json.loads(told.stdout)
+    assert record["backend"] == BACKEND
     return bool(record["state"] == "finished" and record["tokens"]["generated"] and record["iterations"])
 
 
@@ -81,7 +85,7 @@ def test_the_watcher_sees_what_it_is_to_see() -> None:
 @pytest.mark.model
 @pytest.mark.skipif(not unshares(), reason="needs unshare, and the right to make an empty network")
 def test_a_night_runs_in_an_empty_network(space: Path) -> None:
-    subprocess.run(["unshare", "-n", *NIGHT, "evolve", str(space)], check=True)
+    subprocess.run(["unshare", "-n", *NIGHT, "evolve", str(space), "--backend", BACKEND], check=True)
     assert finished(space)
 
 
@@ -91,7 +95,7 @@ def test_no_process_of_a_night_reaches_for_another_machine(space: Path, tmp_path
     log = tmp_path / "calls"
     watched = ["strace", "-f", "--seccomp-bpf", "-e", "trace=network", "-o", str(log)]
     bare = {key: value for key, value in os.environ.items() if key not in ("NIGHTSCHOOL_SEALED", "PYTHONPATH")}
-    subprocess.run([*watched, *NIGHT, "evolve", str(space)], check=True, env=bare)
+    subprocess.run([*watched, *NIGHT, "evolve", str(space), "--backend", BACKEND], check=True, env=bare)
     assert finished(space)
     assert elsewhere(log.read_text(errors="replace")) == []
 

@@ -142,6 +142,26 @@ def test_the_limit_is_always_enough(byte_vocabulary: Vocabulary) -> None:
         batch.add(4, by_hand, 9)
 
 
+@QUICK
+@given(data=st.data(), seed=st.integers(0, 999))
+def test_a_budget_of_the_limit_narrows_nothing(
+    data: st.DataObject, seed: int, random_terms: st.SearchStrategy[Term], vocabulary: Vocabulary
+) -> None:
+    grammar = Grammar.build(data.draw(random_terms.filter(lambda term: not term.impossible)))
+    batch = GrammarBatch(vocabulary, threads=1)
+    batch.add(1, grammar, grammar.limit)
+    batch.add(2, grammar, 50 * grammar.limit)
+    rng = np.random.default_rng(seed)
+    for _ in range(grammar.limit):
+        tight, ample = allowed(batch, [1, 2])
+        assert tight == ample
+        token = int(rng.choice(sorted(tight)))
+        batch.consume([1, 2], [token, token])
+        if token in vocabulary.eos:
+            return
+    raise AssertionError("no end within the limit")
+
+
 def test_a_reply_that_may_end_may_also_go_on(byte_vocabulary: Vocabulary) -> None:
     batch = GrammarBatch(byte_vocabulary)
     batch.add(1, Grammar.regex("a{1,9}"), 4)
@@ -192,6 +212,54 @@ def test_thinking_is_bounded_and_then_the_reply_follows(vocabulary: Vocabulary, 
     rest = vocabulary.decode(drawn[spent:])
     assert rest.startswith("\n\n") and accepts(grammar, rest.removeprefix("\n\n"))
     assert len(drawn) - spent < 24
+
+
+@QUICK
+@given(data=st.data(), seed=st.integers(0, 999))
+def test_forced_text_is_spelled_alike_in_a_run_and_by_masks(
+    data: st.DataObject, seed: int, random_terms: st.SearchStrategy[Term], vocabulary: Vocabulary
+) -> None:
+    grammar = Grammar.build(data.draw(random_terms.filter(lambda term: not term.impossible)))
+    batch = GrammarBatch(vocabulary, threads=1)
+    budget = _least_budget(batch, grammar) + data.draw(st.integers(0, 60))
+    replies = []
+    for ticket in (1, 2):
+        batch.add(ticket, grammar, budget)
+        tokens: list[int] = []
+        while not batch.finished(ticket):
+            tokens += batch.forced(ticket) if ticket == 1 else []
+            if batch.finished(ticket):
+                break
+            choices = np.flatnonzero(unpack(batch.fill([ticket], spell=ticket == 2)[0]))
+            tokens.append(int(np.random.default_rng((seed, len(tokens))).choice(choices)))
+            batch.consume([ticket], tokens[-1:])
+        replies.append([token for token in tokens if token not in vocabulary.eos])
+    assert replies[0] == replies[1]
+
+
+def test_forced_text_leaves_one_token_in_each_mask(vocabulary: Vocabulary) -> None:
+    batch = GrammarBatch(vocabulary)
+    text = '{"log":"checked","evidence":["t1"]}'
+    batch.add(1, Grammar.build(terms.choice([text])), 200)
+    batch.add(2, Grammar.build(terms.choice([text])), 200)
+    run = batch.forced(2)
+    assert len(run) > 5
+    for token in run:
+        assert np.flatnonzero(unpack(batch.fill([1], spell=True)[0])).tolist() == [token]
+        batch.consume([1], [token])
+    assert any(len(left) > 1 for left in _masks_along(batch, Grammar.build(terms.choice([text])), run)), (
+        "other spellings"
+    )
+
+
+def _masks_along(batch: GrammarBatch, grammar: Grammar, run: Sequence[int]) -> list[set[int]]:
+    """What the grammar alone allows at each token of a run."""
+    batch.add(9, grammar, 200)
+    masks = []
+    for token in run:
+        masks += allowed(batch, [9])
+        batch.consume([9], [token])
+    return masks
 
 
 def test_free_text_may_follow_thinking(vocabulary: Vocabulary) -> None:

@@ -81,6 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--controls", default="none,placebo,random", help="none, random, shuffled, placebo, nowiki")
     parser.add_argument("--iterations", type=int, default=6)
     parser.add_argument("--model", default=None, help="alias (default: the student of models.toml)")
+    parser.add_argument("--backend", default=None, help="what runs the model (default: what fits this machine)")
     parser.add_argument("--at-once", type=int, default=4, help="nights side by side on the one loaded model")
     parser.add_argument("--out", type=Path, default=Path("nights"))
     args = parser.parse_args(argv)
@@ -90,7 +91,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     models: Models = load_models(None, Path.cwd())
     alias = args.model or models.roles.student
     offline.seal(models.hosts())
-    engine = select.open_engine(select.resolve(models, alias)[0])
+    spec, choice = select.resolve(models, alias, args.backend)
+    engine = select.open_engine(spec, backend=choice.name)
     try:
         records = _all_nights(args, alias, Shared(engine))
     finally:

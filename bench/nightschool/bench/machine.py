@@ -52,6 +52,7 @@ def steps(backend: str, work: Path) -> list[Step]:
     python, night = sys.executable, str(work / "night")
     cli = (python, "-m", "nightschool.cli")
     short = ("--iterations", "1", "--min-reads", "1", "--set", "max_turns=2", "--backend", backend)
+    measures = {"vllm": (("agree",), ("overhead",))}.get(backend, (("masks", "--json"),))
     return [
         Step("doctor", (*cli, "doctor", "--json"), True),
         Step("engine", (python, "-m", "pytest", "-q", "tests/engine/backends", "tests/kernels")),
@@ -59,7 +60,7 @@ def steps(backend: str, work: Path) -> list[Step]:
         Step("suite", (*cli, "new", night, "--suite", "style:7")),
         Step("night", (*cli, "evolve", night, *short)),
         Step("status", (*cli, "status", night, "--json"), True),
-        Step("masks", (python, "-m", "bench", "masks", "--json"), True),
+        *(Step(measure[0], (python, "-m", "bench", *measure), True) for measure in measures),
     ]
 
 
@@ -69,8 +70,8 @@ def run(step: Step) -> Result:
     try:
         done = subprocess.run(step.command, capture_output=True, text=True, timeout=LIMIT, check=False)
         ok, out, told = done.returncode == 0, done.stdout, done.stdout + done.stderr
-    except subprocess.TimeoutExpired:
-        ok, out, told = False, "", f"no end after {LIMIT} s"
+    except subprocess.TimeoutExpired as late:
+        ok, out, told = False, "", f"{_text(late.stdout)}{_text(late.stderr)}\nno end after {LIMIT} s"
     except OSError as error:
         ok, out, told = False, "", str(error)
     data = _json(out) if step.prints_json else None
@@ -102,6 +103,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     write_atomic(args.out, json.dumps(record, indent=1) + "\n")
     print(args.out)
     return 0 if record["ok"] else 1
+
+
+def _text(output: bytes | str | None) -> str:
+    """What a command had written when it was stopped: bytes even of a command that was read as text."""
+    return output.decode("utf-8", "replace") if isinstance(output, bytes) else output or ""
 
 
 def _json(text: str) -> Any:

@@ -25,6 +25,7 @@ class Guard:
 
     def __init__(self, language: Node, vocabulary: Vocabulary, budget: int) -> None:
         self.left = budget
+        self._ample = budget > language.longest  # a token is a byte at least
         self._vocabulary = vocabulary
         self._state = language
         self._unread: list[int] = []
@@ -72,7 +73,7 @@ class Guard:
 
     def _carefree(self, coming: int) -> bool:
         """Whether no choice of so many tokens can spoil the ending."""
-        return self.left - coming > self._state.worst
+        return self._ample or self.left - coming > self._state.worst
 
     def _catch_up(self) -> None:
         """Read what came since the last look, and keep the plan if the reply went along it."""

@@ -158,7 +158,7 @@ def check_against_reference(reply: Reply) -> None:
     sampling = reply.request.sampling
     batch.add(0, reply.request.grammar, sampling.max_tokens, thought_of(reply.chat, reply.request))
     for row, token in zip(logits, reply.ids, strict=True):
-        allowed = unpack(batch.fill([0])[0])[: len(row)]
+        allowed = unpack(batch.fill([0], spell=True)[0])[: len(row)]
         assert allowed[token]
         if sampling.temperature == 0:
             assert np.where(allowed, row, -np.inf).max() - row[token] < 2e-3

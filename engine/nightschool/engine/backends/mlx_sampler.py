@@ -99,7 +99,7 @@ class SharedSampler:
         """Packed masks (B, ceil(V / 32)); a reply that is over gets any token, which nobody will hear."""
         if not any(self._running[ticket].constrained for ticket in live):
             return None
-        filled = self._grammars.fill(live)
+        filled = self._grammars.fill(live, spell=True)
         if len(live) == len(tickets):
             return filled
         masks = np.tile(self._grammars.vocabulary.open_row, (len(tickets), 1))

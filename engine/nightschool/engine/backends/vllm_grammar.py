@@ -15,11 +15,14 @@ from __future__ import annotations
 import logging
 import pickle
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import llguidance.torch as masks
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from vllm.v1.structured_output.backend_types import StructuredOutputBackend, StructuredOutputGrammar
 
 from nightschool.engine.constraint import Row, open_row
@@ -64,9 +67,11 @@ class GuidedGrammar(StructuredOutputGrammar):
         if row.matcher is None:
             bitmask[batch_index] = torch.from_numpy(self._vocabulary.open_row)
             return
-        masks.fill_next_token_bitmask(row.matcher, bitmask, batch_index)
-        if row.guard is not None and row.thought is None and not row.guard.carefree:
-            row.narrow(bitmask[batch_index].numpy())
+        if not row.coming:
+            masks.fill_next_token_bitmask(row.matcher, bitmask, batch_index)
+        mask = _words(bitmask)[batch_index]
+        if not row.spell(mask, self._vocabulary):
+            row.narrow(mask)
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Whether the reply may go on with them; one that may not ends with an error."""
@@ -122,6 +127,13 @@ class Guided(StructuredOutputBackend):
 
     def destroy(self) -> None:
         """Nothing is held."""
+
+
+@lru_cache(maxsize=1)
+def _words(bitmask: torch.Tensor) -> NDArray[np.int32]:
+    """The same memory for NumPy; vLLM has one bitmask for all its steps."""
+    words: NDArray[np.int32] = bitmask.numpy()
+    return words
 
 
 def told(terms: Terms, row: Row, *, in_process: bool) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """How vLLM is started: its environment, the options of [models.ALIAS.vllm], and the memory for its KV cache.
 
 vLLM reads its environment on import, so `prepare` comes before that; nothing here imports it. The options are
-`tensor_parallel` and `pipeline_parallel` (devices), `executor` ("mp", or "ray" for several machines), `gpu_memory` (share
+`tensor_parallel` and `pipeline_parallel` (devices), `executor` ("mp", or "ray", on this machine), `gpu_memory` (share
 of the GPU's memory; on a CPU: of the free memory, for the KV cache), `enforce_eager` (no compiled graphs) and
 `max_num_seqs` (rows of a batch).
 """
