@@ -6,9 +6,7 @@ import shutil
 from pathlib import Path
 
 HERE = Path(__file__).resolve()
-FOUND = [
-    folder for above in HERE.parents if (folder := above / "shared" / "data" / "instructions") and folder.is_dir()
-]
+FOUND = [folder for above in HERE.parents if (folder := above / "shared" / "data" / "instructions") and folder.is_dir()]
 REAL = FOUND[0] if FOUND else None
 NAMES = ("01", "02", "03", "04")
 

@@ -70,7 +70,9 @@ def test_kinds(text: str, expected: list[str]) -> None:
 
 
 def test_a_heading_knows_level_and_title() -> None:
-    found = [block for block in blocks("## 🚀 Go `fast` ##\n\n=== x rules ===\n\nUnder\n---\n") if block.kind == "heading"]
+    found = [
+        block for block in blocks("## 🚀 Go `fast` ##\n\n=== x rules ===\n\nUnder\n---\n") if block.kind == "heading"
+    ]
     assert [(block.level, block.title) for block in found] == [(2, "🚀 Go `fast`"), (0, "x rules"), (2, "Under")]
 
 

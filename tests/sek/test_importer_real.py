@@ -7,12 +7,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.sek.instructions import NAMES, REAL, real, snapshot
 
 from nightschool.sek import importer, lint
 from nightschool.sek.counting import counter
 from nightschool.sek.tree import Tree
 from nightschool.sek.undo import undo
-from tests.sek.instructions import NAMES, REAL, real, snapshot
 
 pytestmark = pytest.mark.skipif(REAL is None, reason="shared/data/instructions is not in this checkout")
 HERE = Path(__file__).parent
@@ -29,7 +29,9 @@ def test_no_line_is_lost_or_doubled(name: str, tmp_path: Path) -> None:
     path = real(name, tmp_path)
     made = importer.plan([path], tmp_path, counter().count)
     importer.apply(made)
-    written = {page: (tmp_path / page).read_text("utf-8") for page in [made.bootstrap, *(page.path for page in made.pages)]}
+    written = {
+        page: (tmp_path / page).read_text("utf-8") for page in [made.bootstrap, *(page.path for page in made.pages)]
+    }
     found = Counter(line for text in written.values() for line in said(text))
     dropped = Counter(line for each in made.duplicates for line in said(each.text))
     originals = Counter(line for source in made.sources for line in said(source.text)) - dropped
@@ -45,7 +47,9 @@ def test_fences_tables_and_tags_are_whole(name: str, tmp_path: Path) -> None:
     from nightschool.sek.blocks import blocks
 
     made = importer.plan([real(name, tmp_path)], tmp_path, counter().count)
-    whole = [block.text.strip() for source in made.sources for block in source.blocks if block.kind in ("fence", "table")]
+    whole = [
+        block.text.strip() for source in made.sources for block in source.blocks if block.kind in ("fence", "table")
+    ]
     texts = [page.text for page in made.pages]
     assert all(sum(block in text for text in texts) == whole.count(block) for block in whole)
     for page in made.pages:
@@ -106,10 +110,22 @@ def test_l0_is_within_its_budget(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "rules"),
     [
-        ("01", ["**NEVER** send multiple messages for related operations", "**ALWAYS** combine multiple tool calls in ONE"]),
+        (
+            "01",
+            [
+                "**NEVER** send multiple messages for related operations",
+                "**ALWAYS** combine multiple tool calls in ONE",
+            ],
+        ),
         ("02", ["所有文檔必須使用**台灣繁體中文**術語", "絕對不要使用 `git commit` 命令"]),
-        ("03", ["Do NOT delete tests without approval.", "Do not change the application's dependencies without approval."]),
-        ("04", ["NEVER create files unless they're absolutely necessary", "do not use console.log. use logger.ts instead"]),
+        (
+            "03",
+            ["Do NOT delete tests without approval.", "Do not change the application's dependencies without approval."],
+        ),
+        (
+            "04",
+            ["NEVER create files unless they're absolutely necessary", "do not use console.log. use logger.ts instead"],
+        ),
     ],
 )
 def test_rules_that_hold_everywhere_are_in_the_core(name: str, rules: list[str], tmp_path: Path) -> None:
