@@ -13,4 +13,4 @@ def test_killed_at_every_write(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(driver), str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     points = {name: int(number) for name, number in re.findall(r"(\w+): (\d+) kill points", done.stdout)}
-    assert points.keys() == {"promote", "core", "revoke"} and min(points.values()) > 10, done.stdout
+    assert points.keys() == {"promote", "core", "revoke"} and min(points.values()) >= 10, done.stdout

@@ -86,7 +86,8 @@ WIKI: dict[str, str | bytes] = {
     "AGENTS.md": "the agent\n",
     "wiki/index.md": "# Catalogue\n",
     "wiki/design/design-system.md": "# Design system\n\nButtons, buttons and tokens of colour; palette palette.\n",
-    "wiki/design/colours.md": "# A title that is a good deal too long to be typed by anybody\n\nChroma, chroma, chroma and chroma.\n",
+    "wiki/design/colours.md": "# A title that is a good deal too long to be typed by anybody\n\n"
+    "Chroma, chroma, chroma and chroma.\n",
     "wiki/deploy.md": b"\xef\xbb\xbf# Deploy\r\n\r\nHelm charts; helm upgrade.\r\n",
     "wiki/bad.md": b"\xff",
 }

@@ -1,7 +1,8 @@
 """Keywords for pages, by code: from headings, bold terms, names in code and tables, and the words that no other page has.
 
 A keyword is kept for one page only, the one that it says most about, so no two triggers overlap; words that many pages
-share are no keywords, the router weighs those itself. A model that is at hand may add to them (`asked`), under a grammar.
+share are no keywords, the router weighs those itself. A model that is at hand may add to them (`asked`),
+under a grammar.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ _EVERYDAY = """
     first last next previous found nothing anything content continue clear alone already enabled specific place point
     points mode total full real best built simple end start begin high low old recent current latest number values main
     include given create update updates updated change changes check call calls work read write open close save load
-    https http www com via per one two three all any each every both other same different important critical rule rules detailed available
+    https http www com via per one two three all any each every both other same different important critical
+    rule rules detailed available
     use used using run make made file files code example examples command commands key value name names note notes new
     add set get list show data type types default option options step steps true false null work works thing things
     see also only must always never should when project page text line lines user users 範例 說明 使用 用途 別名
