@@ -33,7 +33,7 @@ def overlap(
         real = masks_ours.run(chat, net, asked, steps)
     replay = iter(kept)
     with (
-        mock.patch.object(GrammarBatch, "fill", lambda batch, tickets: next(replay)),
+        mock.patch.object(GrammarBatch, "fill", lambda batch, tickets, *, spell=False: next(replay)),
         mock.patch.object(GrammarBatch, "consume", lambda batch, tickets, tokens: None),
     ):
         canned = masks_ours.run(chat, net, asked, len(real.seconds) - 1)
@@ -63,9 +63,9 @@ def _forward(net: Net, prompts: Sequence[Sequence[int]], steps: int) -> float:
 def _kept(fill: Callable[..., Any], kept: list[Any], least: float) -> Callable[..., Any]:
     """Fill masks, take at least so long, and keep them."""
 
-    def slowly(batch: GrammarBatch, tickets: Sequence[int]) -> Any:
+    def slowly(batch: GrammarBatch, tickets: Sequence[int], *, spell: bool = False) -> Any:
         began = time.perf_counter()
-        masks = fill(batch, tickets)
+        masks = fill(batch, tickets, spell=spell)
         kept.append(masks.copy())
         time.sleep(max(0.0, least - (time.perf_counter() - began)))
         return masks
