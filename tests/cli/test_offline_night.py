@@ -36,6 +36,14 @@ trace_chars = 300
 """
 WORDS = {"train": ("red", "blue"), "val": ("green", "grey"), "test": ("white", "black")}
 REACHES = re.compile(r"^\d+\s+(?:connect|sendto|sendmsg|sendmmsg)\(.*sa_family=AF_INET6?\b.*$", re.MULTILINE)
+LO_UP = """
+import fcntl, os, socket, struct, sys
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+    fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", IFF_UP))
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+EMPTY = ("unshare", "-n", sys.executable, "-c", LO_UP)  # a machine with no network still has its loopback
 LOOPBACK = re.compile(r'inet_addr\("127\.|inet_pton\(AF_INET6, "::1"|inet_pton\(AF_INET6, "::ffff:127\.')
 
 
@@ -45,7 +53,7 @@ def elsewhere(log: str) -> list[str]:
 
 
 def unshares() -> bool:
-    return shutil.which("unshare") is not None and not subprocess.run(["unshare", "-n", "true"], check=False).returncode
+    return shutil.which("unshare") is not None and not subprocess.run([*EMPTY, "true"], check=False).returncode
 
 
 @pytest.fixture
@@ -85,7 +93,7 @@ def test_the_watcher_sees_what_it_is_to_see() -> None:
 @pytest.mark.model
 @pytest.mark.skipif(not unshares(), reason="needs unshare, and the right to make an empty network")
 def test_a_night_runs_in_an_empty_network(space: Path) -> None:
-    subprocess.run(["unshare", "-n", *NIGHT, "evolve", str(space), "--backend", BACKEND], check=True)
+    subprocess.run([*EMPTY, *NIGHT, "evolve", str(space), "--backend", BACKEND], check=True)
     assert finished(space)
 
 
