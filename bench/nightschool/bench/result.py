@@ -1,8 +1,8 @@
 """What a measurement is: one record, the same for every bench, and how it is kept.
 
 A record names what was measured, on what, with what settings, and holds every raw sample; whatever a person reads (a table,
-a plot, a verdict) is made from it by `render` and `compare`. What is unknown is null. Records lie in the user's state folder,
-`nightschool/bench/`, one JSON file each, `YYYYMMDDTHHMMSSZ-BENCH-XXXX.json`, with `schema`; nothing rewrites them.
+a plot, a verdict) is made from it by `render` and `compare`. What is unknown is null. Records lie in the user's state
+folder, `nightschool/bench/`, one JSON file each, `YYYYMMDDTHHMMSSZ-BENCH-XXXX.json`, with `schema`; nothing rewrites them.
 """
 
 from __future__ import annotations
