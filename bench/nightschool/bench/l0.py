@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nightschool.engine.models import Models
     from nightschool.engine.tokens import Tokens
     from nightschool.sek.importer_read import Source
+    from nightschool.sek.tree import Tree
 
 REFERENCE = "smollm2-135m"
 SESSIONS = 20
@@ -226,14 +227,18 @@ def located(sides: Mapping[str, Standing], counting: Counting) -> Iterator[Measu
 
 def _routed(sides: Mapping[str, Standing], counting: Counting, prompts: Sequence[str]) -> Iterator[Measure]:
     """What a prompt costs in all: of a tree L0 and what is routed, a sample a prompt."""
-    from nightschool.sek.router import Router
-
-    if not prompts:
-        return
-    for label, side in sides.items():
+    for label, side in sides.items() if prompts else ():
         if side.tree:
-            router = Router.load(side.tree, counting)
-            totals = tuple(float(router.route(prompt).total_tokens) for prompt in prompts)
+            totals = _with_pages(side.tree, counting, prompts)
         else:
             totals = (float(sum(counting.count(source.text) for source in side.sources)),)
         yield Measure("prompt", "tok", totals, params={"text": label})
+
+
+def _with_pages(tree: Tree, counting: Counting, prompts: Sequence[str]) -> tuple[float, ...]:
+    """L0 and the pages of each prompt, counted here: what the tree keeps of counts may be another tokenizer's."""
+    from nightschool.sek.router import Router
+
+    router = Router.load(tree, counting)
+    files = [[tree.routing().bootstrap, *(load.path for load in router.route(prompt).loads)] for prompt in prompts]
+    return tuple(float(sum(counting.count(tree.read(path)) for path in paths)) for paths in files)

@@ -17,6 +17,8 @@ TOP = 12
 """Rows of a ranking."""
 PLACE = "at"
 """The parameter that says where something stands: FILE:LINE."""
+WORDS = {"tok": "tokens"}
+"""Figures whose name tells their unit."""
 SIDE_BY_SIDE = 6
 """Figures that stand side by side at most."""
 
@@ -111,7 +113,7 @@ def _wide(
             continue  # why it is missing stands below the tables
         cells = tuple(figure(known.get((values, *name))) for name in names)
         rows.append((*map(plain, values), *cells))
-    columns = (*keys, *(name if name.startswith(unit) else f"{name} {unit}" for name, unit in names))
+    columns = (*keys, *(name if name == WORDS.get(unit, unit) else f"{name} {unit}" for name, unit in names))
     right = tuple(all(_is_number(values[n]) for values in settings) for n in range(len(keys)))
     return Table(title, columns, tuple(rows), (*right, *(True for _ in names)))
 
