@@ -13,7 +13,7 @@ from typing import Any
 
 from nightschool.disk import files
 from nightschool.disk.errors import Problem
-from nightschool.loop import plans, skills, stats, traces, wiki
+from nightschool.loop import lessons, plans, skills, stats, traces, wiki
 from nightschool.loop.crew import Crew
 from nightschool.loop.gate import Candidate, Decision, Gate, Outcome
 from nightschool.loop.hidden import Hidden
@@ -220,6 +220,11 @@ class Night:
         figures = asdict(result)
         named = {"first": figures.pop("before"), "final": figures.pop("after"), "tasks": figures.pop("n")}
         self._journal("result", self.first, **named, **figures)
+
+    def promote(self) -> None:
+        """Patterns that many tasks have cited become rules, where the workspace is a SEK tree."""
+        for line in lessons.promote(self.space.root):
+            self.watcher.note(line)
 
     def end(self, reason: str) -> None:
         """The night is over."""
