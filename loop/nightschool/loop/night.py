@@ -13,7 +13,7 @@ from typing import Any
 
 from nightschool.disk import files
 from nightschool.disk.errors import Problem
-from nightschool.loop import lessons, plans, skills, stats, traces, wiki
+from nightschool.loop import inject, lessons, plans, skills, stats, traces, wiki
 from nightschool.loop.crew import Crew
 from nightschool.loop.gate import Candidate, Decision, Gate, Outcome
 from nightschool.loop.hidden import Hidden
@@ -290,8 +290,13 @@ class Night:
         )
 
     def _too_long(self, candidate: SkillSet) -> str | None:
-        meter, think = self.crew.meter("student"), self.config.settings.think
-        needed = max(needed_tokens(self.suite, candidate, task, meter, think=think) for task in self.suite.tasks)
+        meter, settings = self.crew.meter("student"), self.config.settings
+        needed = max(
+            needed_tokens(
+                self.suite, inject.chosen(candidate, task.prompt, settings.inject), task, meter, think=settings.think
+            )
+            for task in self.suite.tasks
+        )
         if needed <= meter.context:
             return None
         return f"with it the skills and the longest task need {needed} tokens, and the context has {meter.context}"
