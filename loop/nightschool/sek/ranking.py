@@ -32,9 +32,9 @@ LIKE = 0.5
 MOST_ALIKE = 8
 SIGN = 0.3
 """What a single Han character is worth beside a word."""
-NEAR = 0.35
+NEAR = 0.2
 """What fits scores at least this share of the best."""
-LEAST = 0.25
+LEAST = 0.1
 """A share of what a word is worth that one page has; a page that scores less has nothing to do with the text."""
 
 

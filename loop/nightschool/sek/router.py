@@ -27,7 +27,7 @@ RANKED, FALLBACK = "ranked", "index"
 """What stands in the place of a trigger where there was none."""
 SURE = 3.0
 """What a keyword that one page has is worth beside the words of a body."""
-MOST_RANKED = 8
+MOST_RANKED = 16
 LONGEST_TEXT = 20_000
 """Characters of a text that are looked at, from its start and its end: a pasted log is not what was asked."""
 
