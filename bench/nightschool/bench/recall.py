@@ -1,7 +1,7 @@
-"""Whether the router finds the page that a prompt needs, and at what cost: `python -m bench recall PROMPTS.jsonl --tree DIR`.
+"""Whether the router finds the page that a prompt needs, and at what cost: `python -m bench recall PROMPTS --tree DIR`.
 
 A line of PROMPTS is {"id", "page", "prompt"}: the page, a path of the tree, is what somebody says that the prompt needs. The
-same is asked of plain BM25 over the same pages (k1 1.2, b 0.75, words in lower case), which loads while the same budget lasts.
+same is asked of plain BM25 over the same pages (k1 1.2, b 0.75, words in lower case), with the same budget.
 `unseen` are prompts that share no word with a heading of their page or a keyword of its triggers.
 """
 

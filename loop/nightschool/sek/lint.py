@@ -1,7 +1,7 @@
 """`sek lint`: what is wrong with a tree, where, why it matters and what mends it; and the mending of what is safe.
 
-The checks are in lint_pages, lint_routing, lint_rules, lint_secrets and lint_sources. `fix` makes the safe changes in one
-transaction: the routing table and the indexes, never a page's words. `candidate` checks a page that is about to be written.
+The checks are in lint_pages, lint_routing, lint_rules and lint_secrets. `fix` makes the safe changes in one transaction: the
+routing table and the indexes, never a page's words. `candidate` checks a page that is about to be written.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from nightschool.disk.errors import Problem
-from nightschool.sek import lint_pages, lint_routing, lint_rules, lint_sources, rules
+from nightschool.sek import lint_pages, lint_routing, lint_rules, rules
 from nightschool.sek.lint_base import Finding, Fix, ordered
 from nightschool.sek.record import Clock, Event, stamp, utc_now
 from nightschool.sek.tree import Tree
@@ -34,7 +34,6 @@ def run(tree: Tree, count: Callable[[str], int], engine: Engine | None = None) -
     found += lint_pages.core(tree, count)
     found += lint_routing.routing(tree)
     found += lint_routing.indexes(tree, count)
-    found += lint_sources.check(tree)
     readable = not any(finding.code == "unreadable" for finding in found)
     if readable:
         found += lint_rules.check(tree, engine)
