@@ -1,7 +1,9 @@
-"""`nightschool wiki ingest | query | lint`: a wiki that a model writes from sources, and answers from, with its citations."""
+"""`nightschool wiki ingest | query | lint`: a model writes pages from sources and answers from them, with citations."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +15,7 @@ from nightschool.cli.options import TREE, Backend, Json, Model, ModelsFile, SekD
 
 if TYPE_CHECKING:
     from nightschool.disk.errors import Problem
+    from nightschool.engine.engine import Engine
     from nightschool.sek.importer_read import Source
     from nightschool.sek.ingest import Filed
     from nightschool.sek.query import Answer
@@ -110,3 +113,60 @@ def lint(
     tree = Tree.find(root)
     choice = (model, models, backend)
     sek_import.check(tree.root, lambda: check(tree), fix=fix, notes=notes, choice=choice, as_json=as_json)
+
+
+def _ingested(
+    tree: Tree, sources: list[Source], choice: tuple[str | None, Path | None, str | None], as_json: bool
+) -> list[Filed]:
+    """Read them; each page is told as it is written, and kept whatever comes after it."""
+    from nightschool.disk.errors import MachineProblem
+    from nightschool.sek.ingest import ingest as read
+
+    filed: list[Filed] = []
+    try:
+        with _engine("maintainer", *choice) as loaded:
+            for page in read(tree, sources, loaded):
+                filed.append(page)
+                if not as_json:
+                    typer.echo(f"written  {page.path}  from {page.source}:{page.first}-{page.last}")
+    except KeyboardInterrupt:
+        output.say(f"stopped: {len(filed)} pages are kept; the same command goes on")
+        raise typer.Exit(130) from None
+    except MachineProblem:
+        output.say(f"{len(filed)} pages are kept; the same command goes on")
+        raise
+    return filed
+
+
+@contextmanager
+def _engine(role: str, model: str | None, models: Path | None, backend: str | None) -> Iterator[Engine]:
+    """The model that was asked for, else the one that plays this role."""
+    from nightschool.cli.engines import load_models
+
+    alias = model or getattr(load_models(models).roles, role)
+    with sek_import.engine(alias, models, backend) as loaded:
+        assert loaded is not None
+        yield loaded
+
+
+def _left_out(left: list[Problem]) -> Problem:
+    """The end of a command that could not take all that it was given."""
+    from nightschool.disk.errors import Problem
+
+    if len(left) == 1:
+        return left[0]
+    return Problem(f"{len(left)} files were left out, as told above; the rest is done", left[0].advice)
+
+
+def _show(answer: Answer) -> None:
+    if answer.usage is None:
+        output.say("no page fits the question: no model was asked")
+        return
+    if answer.text is None:
+        output.say(f"not in the wiki, by {', '.join(answer.pages)}")
+    else:
+        typer.echo(answer.text)
+        for each in answer.citations:
+            typer.echo(f"  {each.path}:{each.line}: {each.text}")
+    usage = answer.usage
+    output.say(f"{usage.prompt_tokens} tokens of prompt, {usage.generated_tokens} of reply, by {answer.model}")

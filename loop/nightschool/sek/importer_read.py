@@ -65,7 +65,9 @@ def load(path: Path, name: str, by: str | None = None) -> Source:
         if path.is_dir():
             raise Problem(f"{path} is a folder", "name the instruction file in it, as CLAUDE.md")
         if path.stat().st_size > LARGEST:
-            raise Problem(f"{path} is larger than {LARGEST // 1_000_000} MB", "split it, or take what matters out of it")
+            raise Problem(
+                f"{path} is larger than {LARGEST // 1_000_000} MB", "split it, or take what matters out of it"
+            )
         raw = path.read_bytes()
     try:
         text = raw.decode("utf-8-sig")

@@ -1,9 +1,9 @@
 """`wiki ingest`: sources -> pages that cite them, read by a model a part at a time, each page in one transaction.
 
-A part is a run of units (units.py) that fits the model. Its reply is bounded by a grammar made of what is there: the categories
-of the tree, the units of the part (each cited at most once), words of the part that no trigger has. Page, index, trigger and
-the copy of the source follow by code (ingest_page.py, sources.py). Pages are written in the order of the sources; what was
-read is in the log and never read again, so an ingest that was stopped goes on where it was, and one that is done does nothing.
+A part is a run of units (units.py) that fits the model. Its reply is bounded by a grammar made of what is there: the
+categories of the tree, the units of the part (each cited at most once), words of the part that no trigger has. Page, index,
+trigger and copy of the source follow by code (ingest_page.py, sources.py). Pages are written in the order of the sources;
+what was read is in the log and never read again, so an ingest that was stopped goes on, and one that is done does nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nightschool.sek.ingest_page import Claim, Draft, Part
 from nightschool.sek.lifecycle import Step
 from nightschool.sek.record import Clock, Event, stamp, utc_now
 from nightschool.sek.routing import parse, with_trigger
-from nightschool.sek.sources import INGESTED, place, read_spans, unread
+from nightschool.sek.sources import INGESTED, known, place, read_spans, unread
 from nightschool.sek.transaction import events_of
 from nightschool.sek.tree import DEFAULT_CATEGORIES, ROUTING, Tree
 from nightschool.sek.units import Unit, chunks, units
@@ -40,8 +40,8 @@ TITLE, SUMMARY, SAYS = 60, 90, 160
 """Characters of what the model writes."""
 MOST_CLAIMS, MOST_KEYWORDS = 5, 6
 SYSTEM = (
-    "You keep a wiki. Read the numbered paragraphs of a source and file what they say: a title, a category, a summary of one "
-    "line, the claims that matter, each from one paragraph, and the keywords by which somebody would look for it."
+    "You keep a wiki. Read the numbered paragraphs of a source and file what they say: a title, a category, a summary of "
+    "one line, the claims that matter, each from one paragraph, and the keywords by which somebody would look for it."
 )
 AGAIN = "run the same command again: it goes on from there"
 
@@ -85,9 +85,7 @@ def ingest(tree: Tree, sources: Sequence[Source], engine: Engine, now: Clock = u
                 written += 1
 
 
-def ask(
-    part: Part, categories: Sequence[str], offered: Sequence[str]
-) -> Generator[Request, Completion, Draft | None]:
+def ask(part: Part, categories: Sequence[str], offered: Sequence[str]) -> Generator[Request, Completion, Draft | None]:
     """What the model makes of a part; None if its reply is no whole one."""
     from nightschool.engine.types import Request, Sampling
 
@@ -132,10 +130,11 @@ def _named(found: Sequence[Unit]) -> dict[str, Unit]:
 
 def _parts(tree: Tree, sources: Sequence[Source], engine: Engine) -> Iterator[Part]:
     """What is unread, in parts that fit the model."""
-    spans = read_spans(tree, events_of(tree))
+    log = events_of(tree)
+    spans = read_spans(tree, log)
     most = engine.model.context - REPLY_TOKENS
     wanted = min(most, engine.count(messages(())) + PART_TOKENS)
-    for source in sources:
+    for source in known(sources, log):
         for rest in unread(units(source.text), spans.get(source.sha256, ())):
             try:
                 for chunk in chunks(rest, lambda found: engine.count(messages(found)), wanted, most):
@@ -145,16 +144,16 @@ def _parts(tree: Tree, sources: Sequence[Source], engine: Engine) -> Iterator[Pa
                 raise Problem(what, "use a model with a longer context") from None
 
 
-def _file(
-    tree: Tree, part: Part, draft: Draft, offered: Sequence[str], model: str, now: Clock
-) -> Iterator[Filed]:
+def _file(tree: Tree, part: Part, draft: Draft, offered: Sequence[str], model: str, now: Clock) -> Iterator[Filed]:
     """Write the page, unless another ingest has written one of this part meanwhile."""
     made: list[Filed] = []
 
     def act(work: Work, at: datetime) -> None:
         made.clear()
         start, end = part.span
-        if any(a < end and start < b for a, b in read_spans(work.tree, events_of(work.tree)).get(part.source.sha256, ())):
+        if any(
+            a < end and start < b for a, b in read_spans(work.tree, events_of(work.tree)).get(part.source.sha256, ())
+        ):
             return
         where = ingest_page.path(draft, part, work.tree.pages())
         table = work.text(ROUTING) or ""

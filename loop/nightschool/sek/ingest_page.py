@@ -1,4 +1,4 @@
-"""What a model says of a part of a source -> a page, its trigger and its line of the index; by code, so that all of it holds.
+"""What a model says of a part of a source -> a page, its trigger and its line of the index, by code.
 
     ---
     summary: "one line, which the index shows"

@@ -1,4 +1,4 @@
-"""Checks of where pages come from: sources that are gone or were changed, quotes that are not in them, sources without a page."""
+"""Checks of where pages come from: sources gone or changed, quotes that are not in them, sources without a page."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ def _front(tree: Tree, path: str) -> tuple[str, Mapping[str, Any]]:
         return "", {}
 
 
-def _page(
-    tree: Tree, path: str, text: str, front: Mapping[str, Any], newest: Mapping[str, str]
-) -> Iterator[Finding]:
+def _page(tree: Tree, path: str, text: str, front: Mapping[str, Any], newest: Mapping[str, str]) -> Iterator[Finding]:
     source = str(front["source"])
     line = text.count("\n", 0, text.find("\nsource:") + 1) + 1
     try:

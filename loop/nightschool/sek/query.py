@@ -1,14 +1,14 @@
 """`wiki query`: a question -> an answer from the pages that it routes to, with the lines that it stands on.
 
-The router says which pages; their units (units.py) that have most in common with the question go into the prompt, while the
-budget lasts. The reply is bounded by a grammar: an answer cites at least one of the units shown, or it says that the wiki does
-not have it. Writes nothing.
+The router says which pages; their units (units.py) that have most in common with the question go into the prompt, while
+the budget lasts. The reply is bounded by a grammar: an answer cites at least one of the units shown, or it says that the
+wiki does not have it. Writes nothing.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +27,13 @@ REPLY_TOKENS = 300
 ANSWER = 400
 """Characters of an answer."""
 MOST_CITED = 4
+MOST_TRIED = 4 * MOST
+"""Passages that are tried for size, the nearest first."""
 SHOWN = 160
 """Characters of a passage that a citation shows."""
 SYSTEM = (
-    "Answer the question from the numbered passages of a wiki, and name those that the answer stands on. If they do not answer "
-    "it, say that it is not found."
+    "Answer the question from the numbered passages of a wiki, and name those that the answer stands on. If they do not "
+    "answer it, say that it is not found."
 )
 
 
@@ -84,11 +86,12 @@ def query(tree: Tree, question: str, pages: Sequence[str], budget: int, engine: 
     names = [f"p{n}" for n in range(1, len(shown) + 1)]
     grammar = reply_grammar(names)
 
-    def ask():  # type: ignore[no-untyped-def]
-        completion: Completion = yield Request(messages(question, shown), grammar, Sampling(_longest(grammar)))
-        return completion
+    sampling = Sampling(max_tokens=min(grammar.limit, REPLY_TOKENS))
 
-    completion: Completion = dict(drive(engine, {"query": ask()}))["query"]
+    def ask() -> Generator[Request, Completion, Completion]:
+        return (yield Request(messages(question, shown), grammar, sampling))
+
+    [(_, completion)] = drive(engine, {"query": ask()})
     if not completion.valid:
         raise MachineProblem(f"the reply of {engine.model.alias} was cut off", "run the same command again")
     reply = json.loads(completion.text)
@@ -106,12 +109,12 @@ def passages(tree: Tree, question: str, pages: Sequence[str], budget: int, engin
     bare = engine.count(messages(question, ()))
     room = min(engine.model.context - REPLY_TOKENS, bare + budget)
     kept: list[int] = []
-    for number in ranked:
+    for number in ranked[:MOST_TRIED]:
         tried = sorted([*kept, number])
         if len(kept) < MOST and engine.count(messages(question, [every[n] for n in tried])) <= room:
             kept = tried
     if not kept:
-        what = f"neither the question ({bare} tokens) and a passage fit into {room} tokens"
+        what = f"the question ({bare} tokens with what it is told) leaves no room for a passage in {room} tokens"
         raise Problem(what, "ask a shorter question, raise --budget, or use a model with a longer context")
     return [every[number] for number in kept]
 
@@ -146,7 +149,3 @@ def _citation(passage: Passage) -> Citation:
     words = " ".join("".join(char if char.isprintable() else " " for char in passage.unit.quote).split())
     short = words if len(words) <= SHOWN else words[: SHOWN - 1] + "…"
     return Citation(passage.path, passage.unit.first, short)
-
-
-def _longest(grammar: Grammar) -> int:
-    return min(grammar.limit, REPLY_TOKENS)

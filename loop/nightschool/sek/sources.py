@@ -1,8 +1,8 @@
 """Sources: files that the wiki was made from, each kept as it was, and what of them has been read.
 
-On disk `raw/sources/FOLDER/NAME.<12 digits of its sha256>.EXT`, byte for byte what was ingested. They lie in `raw/`, beside the wiki
-as in Karpathy's layout, since whatever is in `wiki/` is a page that is indexed and routed. The hash is in the name, so a
-file that has changed is another source beside the old one, and nothing is ever overwritten.
+On disk `raw/sources/FOLDER/NAME.<12 digits of its sha256>.EXT`, byte for byte what was ingested. They lie in `raw/`, beside
+the wiki as in Karpathy's layout, since whatever is in `wiki/` is a page that is indexed and routed. The hash is in the name,
+so a file that has changed is another source beside the old one, and nothing is ever overwritten.
 
 What was read is told by the log: an `ingested` event a page, with the `span` of characters that it came from. A source whose
 copy somebody removes counts as never read. Reading with a model is ingest.py.
@@ -14,6 +14,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from nightschool.disk.errors import Problem
@@ -51,6 +52,12 @@ def place(source: Source) -> str:
     stem, dot, end = name.rpartition(".")
     marked = f"{stem}.{source.sha256[:DIGITS]}.{end}" if stem and dot else f"{name}.{source.sha256[:DIGITS]}"
     return "/".join([SOURCES, *folders[-DEEPEST:], marked])
+
+
+def known(sources: Sequence[Source], log: Iterable[Event]) -> list[Source]:
+    """The sources, each under the name that the same bytes were first ingested by."""
+    names = {str(each.data["sha256"]): str(each.data["name"]) for each in log if each.kind == INGESTED}
+    return [replace(source, name=names.get(source.sha256, source.name)) for source in sources]
 
 
 def read_spans(tree: Tree, log: Iterable[Event]) -> dict[str, list[Span]]:

@@ -1,8 +1,8 @@
 """A text -> units that can be cited, and units -> chunks that fit a model; not a character is lost on the way.
 
 A unit is a paragraph, an item of a list, or a piece of a longer block, with the heading above it and the blank lines after
-it: `"".join(unit.text for unit in units(text)) == text`. A chunk is a run of units; where it can it ends before a heading. What
-is asked about a chunk is left to others.
+it: `"".join(unit.text for unit in units(text)) == text`. A chunk is a run of units; where it can it ends before a heading.
+What is asked about a chunk is left to others.
 """
 
 from __future__ import annotations
