@@ -52,7 +52,8 @@ def ingest(
     if as_json:
         told = [{"what": problem.what, "fix": problem.advice} for problem in left]
         output.data({"schema": 1, "pages": [asdict(page) for page in filed], "left_out": told})
-    output.say(f"{len(filed)} pages from {len(wanted)} sources; {len(sources) - len(wanted)} were ingested before")
+    before = len(sources) - len(wanted)
+    output.say(f"pages written: {len(filed)}; sources read: {len(wanted)}, ingested before: {before}")
     if left:
         raise _left_out(left)
 
@@ -167,6 +168,6 @@ def _show(answer: Answer) -> None:
     else:
         typer.echo(answer.text)
         for each in answer.citations:
-            typer.echo(f"  {each.path}:{each.line}: {each.text}")
+            typer.echo(f"  {each.path}:{each.line}: {each.text}" + (f" ({each.source})" if each.source else ""))
     usage = answer.usage
     output.say(f"{usage.prompt_tokens} tokens of prompt, {usage.generated_tokens} of reply, by {answer.model}")

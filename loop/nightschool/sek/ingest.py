@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 PART_TOKENS = 900
 """Tokens of a part: what is longer makes a page that says too little of it."""
 REPLY_TOKENS = 600
-TITLE, SUMMARY, SAYS = 60, 90, 160
+TITLE, SUMMARY, SAYS = 60, 90, 120
 """Characters of what the model writes."""
 MOST_CLAIMS, MOST_KEYWORDS = 5, 6
 SYSTEM = (

@@ -26,8 +26,10 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nightschool.disk import frontmatter
+from nightschool.disk.errors import Problem
 from nightschool.sek.importer_pages import ALWAYS_PAGE, slug
 from nightschool.sek.importer_read import Source
 from nightschool.sek.importer_triggers import Topic, is_term, keywords
@@ -141,6 +143,14 @@ def terms(text: str, taken: Collection[tuple[str, ...]]) -> list[str]:
         if is_term(term, key) and key not in taken and f" {' '.join(key)} " in spoken:
             found.setdefault(key, term)
     return list(found.values())[:MOST_TERMS]
+
+
+def opened(text: str) -> tuple[dict[str, Any], str]:
+    """The front matter and the body of a page; a front matter that cannot be read is part of the body."""
+    try:
+        return frontmatter.split(text)
+    except Problem:
+        return {}, text
 
 
 def said(text: str) -> str:

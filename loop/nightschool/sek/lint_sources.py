@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nightschool.disk import frontmatter
 from nightschool.disk.errors import Problem
-from nightschool.sek.ingest_page import QUOTE
+from nightschool.sek.ingest_page import QUOTE, opened
 from nightschool.sek.lint_base import Finding
 from nightschool.sek.sources import INGESTED, SOURCES, read_spans, unread
 from nightschool.sek.transaction import events_of
 from nightschool.sek.tree import Tree
-from nightschool.sek.units import units
+from nightschool.sek.units import fed, units
 
 WHY = "nobody can tell whether the page is true"
 
@@ -27,22 +26,17 @@ def check(tree: Tree) -> list[Finding]:
     named: set[str] = set()
     found: list[Finding] = []
     for path in tree.pages():
-        text, front = _front(tree, path)
+        try:
+            text = tree.read(path)
+        except Problem:  # the linter says so
+            continue
+        front = opened(text)[0]
         source = str(front.get("source") or "")
         if source.startswith(f"{SOURCES}/"):
             named.add(source)
             found += _page(tree, path, text, front, newest)
     found += _sources(tree, named)
     return found
-
-
-def _front(tree: Tree, path: str) -> tuple[str, Mapping[str, Any]]:
-    """A page and its front matter; what cannot be read is the linter's own finding."""
-    try:
-        text = tree.read(path)
-        return text, frontmatter.split(text, path)[0]
-    except Problem:
-        return "", {}
 
 
 def _page(tree: Tree, path: str, text: str, front: Mapping[str, Any], newest: Mapping[str, str]) -> Iterator[Finding]:
@@ -61,7 +55,7 @@ def _page(tree: Tree, path: str, text: str, front: Mapping[str, Any], newest: Ma
         what = f"there is a newer version of its source: {newest[source]}"
         advice = "compare it with the pages of the new version, then remove it"
         yield Finding(path, line, "source-old", what, "what it says may no longer hold", advice, "warning")
-    yield from _quotes(path, text, raw.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n"))
+    yield from _quotes(path, fed(text), fed(raw.decode("utf-8-sig", "replace")))
 
 
 def _quotes(path: str, text: str, source: str) -> Iterator[Finding]:
@@ -88,9 +82,9 @@ def _sources(tree: Tree, named: set[str]) -> Iterator[Finding]:
             yield Finding(path, 1, "unused-source", what, "it is kept and says nothing", advice, "warning")
             continue
         raw = tree.read_bytes(path)
-        text = raw.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
-        rest = unread(units(text), spans.get(hashlib.sha256(raw).hexdigest(), ()))
-        if rest and hashlib.sha256(raw).hexdigest() in spans:
+        read = spans.get(hashlib.sha256(raw).hexdigest(), ())
+        rest = unread(units(fed(raw.decode("utf-8-sig", "replace"))), read)
+        if read and rest:
             what = f"read only in part: line {rest[0][0].first} and on is not ingested"
             advice = f"nightschool wiki ingest {path}"
             yield Finding(path, rest[0][0].first, "source-part", what, "the wiki lacks the rest", advice, "warning")

@@ -1,21 +1,23 @@
 """`wiki query`: a question -> an answer from the pages that it routes to, with the lines that it stands on.
 
 The router says which pages; their units (units.py) that have most in common with the question go into the prompt, while
-the budget lasts. The reply is bounded by a grammar: an answer cites at least one of the units shown, or it says that the
-wiki does not have it. Writes nothing.
+the budget lasts. Of a page that was ingested these are the quotes, the source's own words, and not what a model said of
+them. The reply is bounded by a grammar: an answer cites at least one of the units shown, or it says that the wiki does not
+have it. Writes nothing.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nightschool.disk.errors import MachineProblem, Problem
+from nightschool.sek.ingest_page import QUOTE, opened
 from nightschool.sek.router import Route
 from nightschool.sek.tree import Tree
-from nightschool.sek.units import MOST, Unit, units
+from nightschool.sek.units import MOST, Unit, fed, units
 from nightschool.sek.words import signature
 
 if TYPE_CHECKING:
@@ -39,10 +41,11 @@ SYSTEM = (
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A unit of a page."""
+    """A unit of a page, and the place in a source that it is quoted from."""
 
     path: str
     unit: Unit
+    source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class Citation:
     path: str
     line: int
     text: str
+    source: str | None
+    """The place in a source, `PATH:LINE`, if the page quotes it from there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ def query(tree: Tree, question: str, pages: Sequence[str], budget: int, engine: 
 
 def passages(tree: Tree, question: str, pages: Sequence[str], budget: int, engine: Engine) -> list[Passage]:
     """What the model is shown: the passages nearest to the question that fit, in the order of the pages."""
-    every = [Passage(path, unit) for path in pages for unit in _units(tree, path)]
+    every = [passage for path in pages for passage in _passages(tree, path)]
     wanted = signature(question)
     ranked = sorted(range(len(every)), key=lambda n: (-len(wanted & signature(every[n].unit.text)), n))
     bare = engine.count(messages(question, ()))
@@ -137,15 +142,27 @@ def reply_grammar(names: Sequence[str]) -> Grammar:
     return Grammar.build(t.alt([answered, t.obj({"found": t.const(False)})]))
 
 
-def _units(tree: Tree, path: str) -> Iterator[Unit]:
-    """The units of a page that say something: not its front matter."""
-    text = tree.read(path).replace("\r\n", "\n").replace("\r", "\n")
-    for unit in units(text):
-        if unit.quote and not (unit.start == 0 and unit.quote.startswith("---\n")):
-            yield unit
+def _passages(tree: Tree, path: str) -> Iterator[Passage]:
+    """What a page says, without its front matter, and without the claims above its quotes."""
+    text = fed(tree.read(path))
+    front, body = opened(text)
+    at = len(text) - len(body)
+    for match in QUOTE.finditer(text, at):
+        yield from _plain(path, text, at, match.start())[:-1]
+        words = Unit(match[4], match.start(4), text.count("\n", 0, match.start(4)) + 1, False)
+        yield Passage(path, words, f"{front['source']}:{match[2]}" if "source" in front else None)
+        at = match.end()
+    yield from _plain(path, text, at, len(text))
+
+
+def _plain(path: str, text: str, start: int, end: int) -> list[Passage]:
+    """The units of a part of a page that say something."""
+    lines = text.count("\n", 0, start)
+    found = (replace(unit, start=unit.start + start, line=unit.line + lines) for unit in units(text[start:end]))
+    return [Passage(path, unit) for unit in found if unit.quote]
 
 
 def _citation(passage: Passage) -> Citation:
     words = " ".join("".join(char if char.isprintable() else " " for char in passage.unit.quote).split())
     short = words if len(words) <= SHOWN else words[: SHOWN - 1] + "…"
-    return Citation(passage.path, passage.unit.first, short)
+    return Citation(passage.path, passage.unit.first, short, passage.source)

@@ -56,6 +56,11 @@ class Unit:
         return self.text.rfind("\n", 0, len(self.text) - len(self.text.lstrip())) + 1
 
 
+def fed(text: str) -> str:
+    """A text whose lines end in line feeds."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def units(text: str) -> list[Unit]:
     """The units of a text whose lines end in line feeds."""
     found: list[Unit] = []
