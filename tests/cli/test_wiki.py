@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +129,11 @@ def test_a_real_model_reads_and_answers(tmp_path: Path, monkeypatch: pytest.Monk
         line = tree.read(each["path"]).split("\n")[each["line"] - 1]
         assert line and each["text"].startswith(" ".join(line.split()))
     assert told["usage"]["prompt_tokens"] > 0
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_git_keeps_the_sources_of_a_workspace(here: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", "ws"], check=True)
+    paths = ["raw/sources/guide.md", "raw/iter-001/train/a.json"]
+    told = subprocess.run(["git", "-C", "ws", "check-ignore", *paths], capture_output=True, text=True)
+    assert told.stdout == "raw/iter-001/train/a.json\n"

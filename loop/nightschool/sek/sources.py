@@ -33,17 +33,18 @@ Span = tuple[int, int]
 
 
 def gather(paths: Sequence[Path], tree: Tree) -> tuple[list[Source], list[Problem]]:
-    """The files named, and those below the folders named, in order; and a Problem for each that cannot be a source."""
-    found: list[Source] = []
+    """The files named, and those below the folders named, in order, each text once; and a Problem for what is no source."""
+    found: dict[str, Source] = {}
     left: list[Problem] = []
     for path in paths:
         files = _below(path, tree, left) if path.is_dir() else [path]
         for file in files:
             try:
-                found.append(_source(file, file.relative_to(path).as_posix() if path.is_dir() else file.name))
+                source = _source(file, file.relative_to(path).as_posix() if path.is_dir() else file.name)
+                found.setdefault(source.sha256, source)
             except Problem as problem:
                 left.append(problem)
-    return list({source.sha256: source for source in reversed(found)}.values())[::-1], left
+    return list(found.values()), left
 
 
 def place(source: Source) -> str:
