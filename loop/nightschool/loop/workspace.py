@@ -32,7 +32,7 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 }
 NIGHT_PAGES = ("index.md", "logs.md", "skill-impact.md")
 CONTROLS = ("none", "random", "shuffled", "placebo", "nowiki")
-_IGNORED = "raw/\ncandidate/\nstrategy/\njournal.jsonl\nconfig.json\nreport.html\n.lock\n.*.tmp\n"
+_IGNORED = "raw/*\n!raw/sources/\ncandidate/\nstrategy/\njournal.jsonl\nconfig.json\nreport.html\n.lock\n.*.tmp\n"
 
 
 @dataclass(frozen=True, slots=True)
