@@ -27,12 +27,16 @@ def summarised(root: str, record: Mapping[str, Any], *, running: bool = False) -
 
     parts: list[RenderableType] = [_head(record)]
     if record["state"] == "new":
-        return Group(*parts, Text(f"no night has been run yet; start one: nightschool evolve {root}", style="dim"))
+        start = output.command("evolve", root)
+        return Group(*parts, Text(f"no night has been run yet; start one: {start}", style="dim"))
     if record["baseline"] is not None:
         parts += [Text(), _iterations(record), Text(), _figures(record)]
     if record["state"] == "unfinished":
-        parts += [Text(), Text("running" if running else f"stopped; go on with: nightschool evolve {root}")]
-    undo = [Text(f'undo  nightschool skills revoke {name} {root} --reason "..."', style="dim") for name in kept(record)]
+        parts += [Text(), Text("running" if running else f"stopped; go on with: {output.command('evolve', root)}")]
+    undo = [
+        Text(f'undo  {output.command("skills", "revoke", name, root)} --reason "..."', style="dim")
+        for name in kept(record)
+    ]
     return Group(*parts, *([Text()] if undo else []), *undo)
 
 
