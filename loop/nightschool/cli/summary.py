@@ -41,8 +41,8 @@ def summarised(root: str, record: Mapping[str, Any], *, running: bool = False) -
 
 
 def kept(record: Mapping[str, Any]) -> list[str]:
-    """Skills that the night's gate let in."""
-    return list(dict.fromkeys(item["skill"] for item in record["iterations"] if item["accepted"]))
+    """Skills that the night's gate let in and that still stand."""
+    return list(dict.fromkeys(item["skill"] for item in record["iterations"] if verdict(item) == "kept"))
 
 
 def _head(record: Mapping[str, Any]) -> RenderableType:
@@ -50,8 +50,15 @@ def _head(record: Mapping[str, Any]) -> RenderableType:
 
     control = "" if record["control"] == "none" else f"control {record['control']}"
     state = record["state"] + (f": {record['ended']}" if record["ended"] else "")
-    facts = [record["model"] or "", f"gate {record['gate']}", f"seed {record['seed']}", control, state]
-    return Text.assemble((record["suite"], "bold cyan"), ("  " + " · ".join(filter(None, facts)), "dim"))
+    done = f"{len(record['iterations'])} of {record['planned']} iterations" if record["state"] != "new" else ""
+    facts = [record["model"] or "", f"gate {record['gate']}", f"seed {record['seed']}", control, state, done]
+    return Text.assemble((_suite(record), "bold cyan"), ("  " + " · ".join(filter(None, facts)), "dim"))
+
+
+def _suite(record: Mapping[str, Any]) -> str:
+    """`style:7`, or the name of a person's own suite and where it came from."""
+    name, source = record["suite_name"], record["suite"]
+    return source if name is None or source.partition(":")[0] == name else f"{name} ({source})"
 
 
 def _iterations(record: Mapping[str, Any]) -> RenderableType:
@@ -67,13 +74,13 @@ def _iterations(record: Mapping[str, Any]) -> RenderableType:
     table.add_row("", score(record["baseline"]), "", "the skills as they were", "", style="dim")
     for item in record["iterations"]:
         told = verdict(item)
-        style = "green" if told == "kept" else ""
+        style = {"kept": "green", "revoked": "yellow"}.get(told, "")
         change = f"{item['action']} {item['skill']}" if item["skill"] else "-"
-        mark = {"kept": "✓ kept", "rejected": "✗ rejected", "no change": "· no change"}[told]
+        mark = {"kept": "✓", "rejected": "✗", "no change": "·", "revoked": "✗"}[told]
         table.add_row(
             str(item["k"]),
             score(item["score"]),
-            Text(mark, style=style or "dim"),
+            Text(f"{mark} {told}", style=style or "dim"),
             Text(change, style),
             Text(why(item), "dim"),
         )
