@@ -74,16 +74,17 @@ def test_the_roles_that_take_part_are_the_ones_that_are_checked(place: Path, run
     assert run("evolve", "ws", "--control", "random").code == 0
 
 
-@pytest.mark.parametrize("presses", [1, 2])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_stops_the_night_and_the_same_command_goes_on(
-    place: Path, run: Run, monkeypatch: pytest.MonkeyPatch, presses: int
+    place: Path, run: Run, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
+    before = signal.getsignal(number)
+
     step, steps = ScriptedEngine.step, iter(range(1000))
 
     def pressed(engine: ScriptedEngine) -> Any:
         if next(steps) == 1:
-            for _ in range(presses):
-                os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
         return step(engine)
 
     with monkeypatch.context() as patched:
@@ -95,7 +96,7 @@ def test_ctrl_c_stops_the_night_and_the_same_command_goes_on(
     assert "stopped; go on with: nightschool evolve ws" in run("status", "ws").out
     went_on = run("evolve", "ws")
     assert went_on.code == 0 and "resuming at iteration" in went_on.err
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(number) is before
 
 
 def test_traces_are_listed_and_shown(place: Path, run: Run) -> None:

@@ -91,7 +91,7 @@ def test_data_goes_to_stdout_and_talk_to_stderr(place: Path, run: Run) -> None:
     assert ran.err.startswith("loading tiny with scripted") and "[0] baseline: val 0.000\n" in ran.err
     assert json.loads(run("status", "ws", "--json").out) == record
     text = run("status", "ws", "--watch").out  # no night runs, so it ends
-    assert text.startswith("./suite  tiny · gate strict") and "undo" not in text
+    assert text.startswith("toy (./suite)  tiny · gate strict") and "undo" not in text
     assert not any(line.endswith(" ") for line in text.splitlines()) and "\x1b" not in text
 
 
@@ -104,10 +104,12 @@ def test_each_command_that_shows_data_has_json(place: Path, run: Run, command: s
 
 
 def test_the_summary_shows_what_was_kept_and_how_to_undo_it() -> None:
-    record = {
+    record: dict[str, Any] = {
         "state": "finished",
         "ended": "val is perfect",
-        "suite": "s",
+        "suite": "./mine",
+        "suite_name": "desk",
+        "planned": 3,
         "control": "none",
         "seed": 1,
         "gate": "strict",
@@ -124,9 +126,13 @@ def test_the_summary_shows_what_was_kept_and_how_to_undo_it() -> None:
     text = "\n".join(line.rstrip() for line in drawn(summarised("ws", record), 80))
     assert "✓ kept" in text and 'nightschool skills revoke house-style ws --reason "..."' in text
     assert "test   0.250 → 0.500  gain +0.250, 95% interval +0.000 to +0.500, p 0.500" in text
+    assert "desk (./mine)  tiny · gate strict" in text and "1 of 3 iterations" in " ".join(text.split())
     assert "1h 02m" in text and "25% from the cache" in text and "4 of 4" in text
     for width in (40, 60):
         assert max(map(len, drawn(summarised("ws", record), width))) <= width
+    revoked = {**record, "iterations": [{**item, "revoked": True} for item in record["iterations"]]}
+    text = "\n".join(drawn(summarised("ws", revoked), 80))
+    assert "✗ revoked" in text and "kept" not in text and "undo" not in text
 
 
 def test_figures() -> None:

@@ -110,8 +110,8 @@ def _commands(backend: str, lacking: list[str], alias: str, listed: list[dict[st
 
     ready = any(item["alias"] == alias and item["ready"] for item in listed)
     commands = [f'pip install "nightschool[{EXTRAS[backend]}]"'] if lacking else []
-    commands += [] if ready else [f"nightschool models pull {alias}"]
-    return [*commands, f"nightschool models check {alias}", f"nightschool evolve --model {alias}"]
+    commands += [] if ready else [output.command("models", "pull", alias)]
+    return [*commands, output.command("models", "check", alias), output.command("evolve", "--model", alias)]
 
 
 def _version(package: str) -> str | None:

@@ -77,7 +77,7 @@ def add(
     files.write_atomic(target, after)
     output.say(f"added to {target}:")
     print(entry.rstrip())
-    output.say(f"next: nightschool models check {name}")
+    output.say(f"next: {output.command('models', 'check', name)}")
 
 
 @app.command()

@@ -1,13 +1,19 @@
 """How the command line speaks: data on stdout, talk on stderr, problems in two lines, plain when not a terminal.
 
-Rich is loaded only by what draws; NO_COLOR is honoured by it.
+Rich is loaded only by what draws; NO_COLOR is honoured by it. Commands that a person may copy name the program as it was
+started.
 """
 
 from __future__ import annotations
 
+import functools
+import re
+import shlex
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nightschool.disk.errors import Problem
@@ -36,7 +42,30 @@ def say(text: str) -> None:
 def problem(error: Problem) -> None:
     """What is wrong, and what to do."""
     say(f"error: {' '.join(error.what.split())}")
-    say(f"  try: {' '.join(error.advice.split())}")
+    say(f"  try: {as_started(' '.join(error.advice.split()))}")
+
+
+@functools.cache
+def program() -> str:
+    """How to start this program again: `nightschool`, `.venv/bin/nightschool` or `python -m nightschool.cli`."""
+    started = Path(sys.argv[0])
+    if started.parts[-3:] == ("nightschool", "cli", "__main__.py"):
+        return f"{shlex.quote(sys.orig_argv[0])} -m nightschool.cli"
+    found = shutil.which("nightschool")
+    if started.name != "nightschool" or (found and Path(found).absolute() == started.absolute()):
+        return "nightschool"
+    near = started.is_absolute() and started.is_relative_to(Path.cwd())
+    return shlex.quote(str(started.relative_to(Path.cwd()) if near else started))
+
+
+def command(*words: object) -> str:
+    """A command of this program, to be copied: `nightschool evolve my-night`; the folder `.` goes without saying."""
+    return " ".join([program(), *(shlex.quote(str(word)) for word in words if str(word) != ".")])
+
+
+def as_started(advice: str) -> str:
+    """Advice of the other layers, which know the program as `nightschool` only."""
+    return re.sub(r"(?<![\w./-])nightschool(?= [a-z])", lambda _: program(), advice)
 
 
 def console() -> Console:

@@ -85,6 +85,8 @@ def told(record: Mapping[str, Any]) -> str | None:
 
 def verdict(settled: Mapping[str, Any]) -> str:
     """What became of an iteration, in a word."""
+    if settled.get("revoked"):
+        return "revoked"
     return "kept" if settled["accepted"] else "no change" if settled["score"] is None else "rejected"
 
 

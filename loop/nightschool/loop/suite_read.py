@@ -122,6 +122,14 @@ def load_suite(folder: Path) -> Suite:
     )
 
 
+def name_of(folder: Path) -> str | None:
+    """The name in suite.toml alone; None where it cannot be read."""
+    try:
+        return _read_toml(folder / TOML).name
+    except Problem:
+        return None
+
+
 def members(tasks: Iterable[Task]) -> list[str]:
     """Relative paths of all files of a suite with these tasks."""
     return [*OWN, *sorted({f"{FILES}/{name}" for task in tasks for name in task.files})]
