@@ -46,6 +46,7 @@ class Night:
         self.space, self.suite, self.config, self.journal = space, suite, config, journal
         self.crew, self.strategy, self.gate, self.watcher = crew, strategy, gate, watcher
         self.work, self.hidden = Work(space, suite, config, crew, watcher), Hidden(suite)
+        self.shelf = wiki.Shelf(space.wiki)
         self.started = journal.night()[0]
         self.first = int(self.started["k"])
         self._clock = time.monotonic()
@@ -88,7 +89,7 @@ class Night:
             k=k,
             train=self.suite.train,
             skills=skills.load(self.space.skills),
-            wiki=wiki.load(self.space.wiki),
+            wiki=self.shelf.load(),
             history=self.history(),
             impact=self._impact(),
             rejected=self._rejected(),
@@ -138,7 +139,7 @@ class Night:
                 **counts,
             )
         if self.journal.find("proposal", k) is None:
-            plans.carry_out_study(self.space, k, event["plan"])
+            plans.carry_out_study(self.space, k, event["plan"], self.shelf)
 
     def propose(self, k: int, seen: Sequence[Trace]) -> Proposal:
         """The proposer's one change."""

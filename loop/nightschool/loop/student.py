@@ -50,7 +50,7 @@ class Seat:
 
 def system_prompt(suite: Suite, skills: SkillSet) -> str:
     """The suite's own words, then every skill."""
-    return "\n\n".join(part for part in (suite.system.strip(), skills.prompt()) if part)
+    return "\n\n".join(part for part in (suite.system.strip(), skills.prompt) if part)
 
 
 def opening(suite: Suite, skills: SkillSet, task: Task) -> tuple[Message, Message]:
@@ -83,7 +83,7 @@ def refuse_long(suite: Suite, skills: SkillSet, tasks: Sequence[Task], meter: Me
         if whole > meter.context:
             parts = {
                 "the system prompt": suite.system.strip(),
-                "the skills": skills.prompt(),
+                "the skills": skills.prompt,
                 f"task {task.id}": task.prompt,
             }
             longest = max(parts, key=lambda name: meter.text(parts[name]))
