@@ -20,11 +20,14 @@ from nightschool.disk.files import write_atomic
 if TYPE_CHECKING:
     from nightschool.engine.engine import Engine
     from nightschool.engine.types import Request
+    from nightschool.loop.traces import Trace
     from nightschool.loop.workspace import Workspace
 
 ROLES = ("student", "maintainer", "proposer")
 CONTEXT = 32_768
 SHARES = {"train": 0.5, "val": 0.4, "test": 0.1}
+CITED = 3
+"""Traces that a page cites."""
 STEP = 0.1
 """What a skill that helps adds to the share of right answers."""
 _TOML = 'schema = 1\nname = "made"\nsystem = "Answer as the house does."\nmax_tokens = 16\n'
@@ -43,8 +46,9 @@ def made_job(tasks: int, pages: int, iterations: int) -> Iterator[Workspace]:
             lines = [json.dumps(_task(split, number)) + "\n" for number in range(max(round(tasks * share), 1))]
             write_atomic(suite / f"{split}.jsonl", "".join(lines))
         space = create(Path(name) / "job", str(suite), Config(suite="made").changed(iterations=iterations))
+        old = [_old_trace(space, number) for number in range(max(round(tasks * SHARES["train"]), 1))]
         for page in range(pages):
-            _write_page(space, page)
+            _write_page(space, page, [old[(page * CITED + n) % len(old)] for n in range(min(CITED, len(old)))])
         yield space
 
 
@@ -70,8 +74,35 @@ def _task(split: str, number: int) -> dict[str, object]:
     }
 
 
-def _write_page(space: Workspace, number: int) -> None:
-    """A page as a night of long ago left it; its traces are gone."""
+def _old_trace(space: Workspace, number: int) -> Trace:
+    """A train trace of a night before; pages cite it."""
+    from nightschool.loop import traces
+
+    task = _task("train", number)
+    name, prompt = str(task["id"]), str(task["prompt"])
+    trace = traces.Trace(
+        id=traces.trace_id(0, "train", name),
+        task=name,
+        prompt=prompt,
+        attempt=0,
+        messages=({"role": "user", "content": prompt},),
+        steps=(),
+        answer="no idea",
+        expected=f"line {number % 10}",
+        score=0.0,
+        reason="not what was expected",
+        finish="stop",
+        usage={},
+        seed=0,
+        model="scripted",
+        skills_sha="",
+    )
+    traces.write(space.raw, trace)
+    return trace
+
+
+def _write_page(space: Workspace, number: int, evidence: list[Trace]) -> None:
+    """A page as a night before left it."""
     from nightschool.loop import wiki
 
     page = wiki.new_page(
@@ -81,7 +112,7 @@ def _write_page(space: Workspace, number: int) -> None:
         problem=[f"line {number} was not what the team asked for"],
         root_cause=[f"the log of section {number} is rotated at night"],
         fix=[f"read the older log of section {number}", f"say line {number} as it stands"],
-        evidence=[],
+        evidence=evidence,
         iteration=0,
     )
     (space.wiki / "patterns" / f"{page.id}.md").write_text(page.text, "utf-8")

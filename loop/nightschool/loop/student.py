@@ -55,9 +55,14 @@ def system_prompt(suite: Suite, skills: SkillSet) -> str:
 
 def opening(suite: Suite, skills: SkillSet, task: Task) -> tuple[Message, Message]:
     """What a student is asked first."""
+    return Message("system", system_prompt(suite, skills)), Message("user", task_prompt(task))
+
+
+def task_prompt(task: Task) -> str:
+    """The question, and the files that come with it."""
     how = "Reply with one JSON action: read, glob or grep to look, answer to end."
     listed = "\n\nFiles:\n" + "\n".join(task.files) + f"\n\n{how}" if task.files else ""
-    return Message("system", system_prompt(suite, skills)), Message("user", task.prompt + listed)
+    return task.prompt + listed
 
 
 def answer_tokens(suite: Suite, task: Task) -> int:

@@ -7,6 +7,7 @@ Evidence section alone is written by code, from the traces that were cited.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -118,21 +119,19 @@ class Shelf:
     def load(self) -> Wiki:
         """All pattern pages as they are on the disk now."""
         with files.explained(self._folder):
-            found = sorted(self._folder.glob("*.md"))
-        read = {path.name: self._page(path) for path in found}
-        self._read = read
-        return Wiki(tuple(page for _, page in read.values()))
+            names = sorted(name for name in os.listdir(self._folder) if name.endswith(".md")) if self._folder.is_dir() else []
+            self._read = {name: self._page(name) for name in names}
+        return Wiki(tuple(page for _, page in self._read.values()))
 
-    def _page(self, path: Path) -> tuple[tuple[int, ...], Page]:
+    def _page(self, name: str) -> tuple[tuple[int, ...], Page]:
         """The page and the stamp of its file; a file that changed just now has none, for it may change unnoticed."""
-        with files.explained(path):
-            state = path.stat()
+        state = os.stat(f"{self._folder}/{name}")
         stamp = (state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-        known = self._read.get(path.name)
+        known = self._read.get(name)
         if known and known[0] == stamp:
             return known
         settled = max(stamp[2:]) + SETTLED_NS < time.time_ns()
-        return (stamp if settled else ()), _read_page(path)
+        return (stamp if settled else ()), _read_page(self._folder / name)
 
 
 def load(folder: Path) -> Wiki:
