@@ -59,7 +59,7 @@ class Seat:
 
 def system_prompt(suite: Suite, skills: SkillSet) -> str:
     """The suite's own words, then every skill."""
-    return "\n\n".join(part for part in (suite.system.strip(), skills.prompt()) if part)
+    return "\n\n".join(part for part in (suite.system.strip(), skills.prompt) if part)
 
 
 def toolbox(suite: Suite, task: Task, pages: Mapping[str, str] | None = None) -> Toolbox:
@@ -69,8 +69,13 @@ def toolbox(suite: Suite, task: Task, pages: Mapping[str, str] | None = None) ->
 
 def opening(suite: Suite, skills: SkillSet, task: Task, box: Toolbox | None = None) -> tuple[Message, Message]:
     """What a student is asked first."""
-    box = toolbox(suite, task) if box is None else box
-    return Message("system", system_prompt(suite, skills)), Message("user", task.prompt + (box.told() if box else ""))
+    asked = task_prompt(task, toolbox(suite, task) if box is None else box)
+    return Message("system", system_prompt(suite, skills)), Message("user", asked)
+
+
+def task_prompt(task: Task, box: Toolbox) -> str:
+    """The question, and what comes with it."""
+    return task.prompt + (box.told() if box else "")
 
 
 def answer_tokens(suite: Suite, box: Toolbox) -> int:
@@ -104,7 +109,7 @@ def refuse_long(
         if whole > meter.context:
             parts = {
                 "the system prompt": suite.system.strip(),
-                "the skills": skills.prompt(),
+                "the skills": skills.prompt,
                 f"task {task.id}": task.prompt,
             }
             longest = max(parts, key=lambda name: meter.text(parts[name]))
