@@ -7,7 +7,6 @@ Evidence section alone is written by code, from the traces that were cited.
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -119,17 +118,13 @@ class Shelf:
     def load(self) -> Wiki:
         """All pattern pages as they are on the disk now."""
         with files.explained(self._folder):
-            names = (
-                sorted(name for name in os.listdir(self._folder) if name.endswith(".md"))
-                if self._folder.is_dir()
-                else []
-            )
+            names = sorted(path.name for path in self._folder.glob("*.md"))
             self._read = {name: self._page(name) for name in names}
         return Wiki(tuple(page for _, page in self._read.values()))
 
     def _page(self, name: str) -> tuple[tuple[int, ...], Page]:
         """The page and the stamp of its file; a file that changed just now has none, for it may change unnoticed."""
-        state = os.stat(f"{self._folder}/{name}")
+        state = (self._folder / name).stat()
         stamp = (state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
         known = self._read.get(name)
         if known and known[0] == stamp:
