@@ -70,7 +70,7 @@ def test_a_resumed_night_counts_what_was_done_before() -> None:
     board = Board("ws", lambda: 0.0)
     board.begin(EVENTS)
     text = "\n".join(drawn(board.render(), 80))
-    assert "1m 50s, 3m left" in text and "0.250 → 0.750" in text
+    assert "1 min 50 s, 3 min left" in text and "0.250 → 0.750" in text
 
 
 def test_lines_tell_a_resumed_night_and_a_new_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,7 +126,7 @@ def test_the_summary_shows_what_was_kept_and_how_to_undo_it() -> None:
     assert "✓ kept" in text and 'nightschool skills revoke house-style ws --reason "..."' in text
     assert "test   0.250 → 0.500  gain +0.250, 95% interval +0.000 to +0.500, p 0.500" in text
     assert "desk (./mine)  tiny · gate strict" in text and "1 of 3 iterations" in " ".join(text.split())
-    assert "1h 02m" in text and "25% from the cache" in text and "4 of 4" in text
+    assert "1 h 02 min" in text and "25% from the cache" in text and "4 of 4" in text
     for width in (40, 60):
         assert max(map(len, drawn(summarised("ws", record), width))) <= width
     revoked = {**record, "iterations": [{**item, "revoked": True} for item in record["iterations"]]}
@@ -136,9 +136,9 @@ def test_the_summary_shows_what_was_kept_and_how_to_undo_it() -> None:
 
 def test_figures() -> None:
     assert figures.sparkline([0.0, 0.5, 1.0]) == "▁▅█"
-    assert [figures.clock(n) for n in (9, 61, 3720)] == ["9s", "1m 01s", "1h 02m"]
+    assert [figures.clock(n) for n in (9, 61, 3720)] == ["9 s", "1 min 01 s", "1 h 02 min"]
     assert [figures.chance(p) for p in (0.0335, 0.0002)] == ["0.034", "< 0.001"]
-    assert [figures.about(n) for n in (9, 61, 3720)] == ["9s", "1m", "1h 02m"]
+    assert [figures.about(n) for n in (9, 61, 3720)] == ["9 s", "1 min", "1 h 02 min"]
 
 
 @pytest.mark.parametrize(("changes", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)], ids=["colour", "NO_COLOR"])
