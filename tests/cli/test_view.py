@@ -20,6 +20,7 @@ from nightschool.cli import figures
 from nightschool.cli.board import Board
 from nightschool.cli.summary import summarised
 from nightschool.cli.view import Lines
+from nightschool.engine.types import Completion, Usage
 
 START = {"event": "night", "k": 4, "iterations": 3, "roles": {"student": "tiny"}}
 KEPT = {"action": "create", "skill": "house-style", "score": 0.75, "accepted": True}
@@ -84,11 +85,40 @@ def test_lines_tell_a_resumed_night_and_a_new_one(capsys: pytest.CaptureFixture[
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"thought":"so","action":"read_file","path":"traces/t1"}', "reads traces/t1 (41 tokens, 1 min 05 s)"),
+        (
+            '{"thought":"so","action":"finish","proposal":{"action":"no_action","reason":"x"}}',
+            "finishes with no_action",
+        ),
+        ('{"create":[],"log":"x"}', "replies (41 tokens, 1 min 05 s)"),
+    ],
+)
+def test_lines_tell_each_turn(capsys: pytest.CaptureFixture[str], text: str, told: str) -> None:
+    Lines().turn(3, "proposer", 2, Completion(text, "stop", Usage(generated_tokens=41), seconds=65.2))
+    assert capsys.readouterr().err.startswith(f"[3]   proposer, turn 2: {told}")
+
+
+def test_a_turn_may_be_cut_off_and_a_server_may_not_count(capsys: pytest.CaptureFixture[str]) -> None:
+    Lines().turn(3, "maintainer", 1, Completion('{"crea', "length", Usage(generated_tokens=None), valid=False))
+    assert capsys.readouterr().err == "[3]   maintainer, turn 1: a reply that was cut off (0 s)\n"
+
+
+def test_the_board_counts_turns(board: Board) -> None:
+    board.stage(6, "propose", 1)
+    board.turn(6, "proposer", 2, Completion("{}", "stop", Usage()))
+    assert "proposing a change, turn 3" in "\n".join(drawn(board.render(), 80))
+
+
 def test_data_goes_to_stdout_and_talk_to_stderr(place: Path, run: Run) -> None:
     ran = run("evolve", "ws", "--json")
     record = json.loads(ran.out)
     assert (ran.code, record["state"], len(record["iterations"])) == (0, "finished", 1)
     assert ran.err.startswith("loading tiny with scripted") and "[0] baseline: val 0.000\n" in ran.err
+    assert "[1] studying the traces\n[1]   maintainer, turn 1: replies (" in ran.err
+    assert re.search(r"\[1\]   proposer, turn 1: reads traces/train-\d .*\n\[1\]   proposer, turn 2: ", ran.err)
     assert json.loads(run("status", "ws", "--json").out) == record
     text = run("status", "ws", "--watch").out  # no night runs, so it ends
     assert text.startswith("toy (./suite)  tiny · gate strict") and "undo" not in text

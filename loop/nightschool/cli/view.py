@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from nightschool.cli import output
+from nightschool.cli.figures import clock
 
 if TYPE_CHECKING:
+    from nightschool.engine.types import Completion
     from nightschool.loop.progress import Watcher
     from nightschool.loop.workspace import Workspace
 
@@ -43,7 +45,7 @@ def watch(space: Workspace) -> Iterator[Watcher]:
 
 
 class Lines:
-    """One line a stage and one an event."""
+    """One line a stage, one a turn of the maintainer or the proposer, and one an event."""
 
     def begin(self, events: Sequence[Mapping[str, Any]]) -> None:
         """Say where the night stands."""
@@ -58,6 +60,10 @@ class Lines:
     def tick(self, done: int, tokens: int) -> None:
         """Nothing: lines are for logs."""
 
+    def turn(self, k: int, role: str, number: int, reply: Completion) -> None:
+        """Say that the role is at work, and at what."""
+        output.say(f"[{k}]   {role}, turn {number}: {doing(reply)}")
+
     def event(self, record: Mapping[str, Any]) -> None:
         """Say what was decided."""
         text = told(record)
@@ -67,6 +73,22 @@ class Lines:
     def note(self, text: str) -> None:
         """Say it."""
         output.say(text)
+
+
+def doing(reply: Completion) -> str:
+    """A turn in words: `reads traces/refund-days (41 tokens, 3 s)`."""
+    import json
+
+    parsed = json.loads(reply.text) if reply.valid else {}
+    tokens = "" if reply.usage.generated_tokens is None else f"{reply.usage.generated_tokens} tokens, "
+    match parsed:
+        case {"action": "read_file", "path": str(path)}:
+            what = f"reads {path}"
+        case {"action": "finish", "proposal": {"action": str(action)}}:
+            what = f"finishes with {action}"
+        case _:
+            what = "replies" if reply.valid else "a reply that was cut off"
+    return f"{what} ({tokens}{clock(reply.seconds)})"
 
 
 def told(record: Mapping[str, Any]) -> str | None:

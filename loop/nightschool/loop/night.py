@@ -125,7 +125,7 @@ class Night:
         if event is None:
             self.watcher.stage(k, "study", 1)
             state = self.state(k)
-            study: Study = self.work.one("maintainer", lambda: self.strategy.study(state, seen))
+            study: Study = self.work.one(k, "maintainer", lambda: self.strategy.study(state, seen))
             sha = plans.write_study(self.space, k, study, state.wiki)
             counts = {"edits": dict(study.edits), "replies": dict(study.replies), "usage": dict(study.usage)}
             event = self._journal(
@@ -146,7 +146,7 @@ class Night:
         if event is None:
             self.watcher.stage(k, "propose", 1)
             state = self.state(k)
-            proposal: Proposal = self.work.one("proposer", lambda: self.strategy.propose(state, seen))
+            proposal: Proposal = self.work.one(k, "proposer", lambda: self.strategy.propose(state, seen))
             sha = plans.write_proposal(self.space, k, proposal)
             counts = {"edits": dict(proposal.edits), "replies": dict(proposal.replies), "usage": dict(proposal.usage)}
             change = proposal.change
