@@ -112,6 +112,16 @@ def test_the_board_counts_turns(board: Board) -> None:
     assert "proposing a change, turn 3" in "\n".join(drawn(board.render(), 80))
 
 
+def test_lines_and_board_tell_why_a_reply_went_back(board: Board, capsys: pytest.CaptureFixture[str]) -> None:
+    event = {"event": "proposal", "k": 6, "refused": ['the text "---" has no letter', "x" * 300]}
+    Lines().event(event)
+    board.event(event)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == '[6] the proposer\'s reply went back: the text "---" has no letter'
+    assert told[1].endswith("x…") and len(told[1]) < 150
+    assert 'the proposer\'s reply went back: the text "---" has' in "\n".join(drawn(board.render(), 80))
+
+
 def test_data_goes_to_stdout_and_talk_to_stderr(place: Path, run: Run) -> None:
     ran = run("evolve", "ws", "--json")
     record = json.loads(ran.out)

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nightschool.cli.figures import about, clock, sparkline
-from nightschool.cli.view import STAGES, told, verdict
+from nightschool.cli.view import STAGES, refusals, told, verdict
 
 if TYPE_CHECKING:
     from nightschool.engine.types import Completion
@@ -86,6 +86,7 @@ class Board:
                 self.scores.append(record["score"])
             if record["accepted"]:
                 self.best = record["score"]
+        self.lines += [(str(k), Text(f"· {text}", "dim")) for text in refusals(record)]
         text = told(record)
         if text:
             told_by = Text.assemble((f"{mark} ", style), (text, "green" if "green" in style else style))

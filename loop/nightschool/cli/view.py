@@ -65,10 +65,10 @@ class Lines:
         output.say(f"[{k}]   {role}, turn {number}: {doing(reply)}")
 
     def event(self, record: Mapping[str, Any]) -> None:
-        """Say what was decided."""
-        text = told(record)
-        if text:
-            output.say(f"[{record['k']}] {text}")
+        """Say what was decided, and what went back before."""
+        for text in (*refusals(record), told(record)):
+            if text:
+                output.say(f"[{record['k']}] {text}")
 
     def note(self, text: str) -> None:
         """Say it."""
@@ -105,6 +105,17 @@ def told(record: Mapping[str, Any]) -> str | None:
     return None
 
 
+def refusals(record: Mapping[str, Any]) -> list[str]:
+    """Why replies of the maintainer or the proposer went back."""
+    role = {"study": "maintainer", "proposal": "proposer"}.get(record["event"])
+    return [f"the {role}'s reply went back: {shortened(reason)}" for reason in record.get("refused", ())]
+
+
+def shortened(reason: str) -> str:
+    """Model text may go on and on."""
+    return reason if len(reason) <= LONGEST else f"{reason[: LONGEST - 1]}…"
+
+
 def verdict(settled: Mapping[str, Any]) -> str:
     """What became of an iteration, in a word."""
     if settled.get("revoked"):
@@ -118,7 +129,6 @@ def change(settled: Mapping[str, Any]) -> str:
 
 
 def why(settled: Mapping[str, Any]) -> str:
-    """The reason, without the score that stands before it; a model that gives one may go on and on."""
+    """The reason, without the score that stands before it."""
     score = settled["score"]
-    reason = str(settled["reason"]).removeprefix("" if score is None else f"val {score:.3f} is ")
-    return reason if len(reason) <= LONGEST else f"{reason[: LONGEST - 1]}…"
+    return shortened(str(settled["reason"]).removeprefix("" if score is None else f"val {score:.3f} is "))

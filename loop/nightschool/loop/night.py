@@ -135,6 +135,7 @@ class Night:
                 pages=[page.id for page in study.pages],
                 log=study.log,
                 omitted=list(study.omitted),
+                refused=list(study.refused),
                 **counts,
             )
         if self.journal.find("proposal", k) is None:
@@ -158,6 +159,7 @@ class Night:
                 skill=change.skill.name if change else None,
                 reads=list(proposal.reads),
                 omitted=list(proposal.omitted),
+                refused=list(proposal.refused),
                 **counts,
             )
         return plans.read_proposal(self.space, k, event["plan"])
