@@ -128,7 +128,7 @@ class Night:
         if event is None:
             self.watcher.stage(k, "study", 1)
             state = self.state(k)
-            study: Study = self.work.one("maintainer", lambda: self.strategy.study(state, seen))
+            study: Study = self.work.one(k, "maintainer", lambda: self.strategy.study(state, seen))
             sha = plans.write_study(self.space, k, study, state.wiki)
             counts = {"edits": dict(study.edits), "replies": dict(study.replies), "usage": dict(study.usage)}
             event = self._journal(
@@ -138,6 +138,7 @@ class Night:
                 pages=[page.id for page in study.pages],
                 log=study.log,
                 omitted=list(study.omitted),
+                refused=list(study.refused),
                 **counts,
             )
         if self.journal.find("proposal", k) is None:
@@ -149,7 +150,7 @@ class Night:
         if event is None:
             self.watcher.stage(k, "propose", 1)
             state = self.state(k)
-            proposal: Proposal = self.work.one("proposer", lambda: self.strategy.propose(state, seen))
+            proposal: Proposal = self.work.one(k, "proposer", lambda: self.strategy.propose(state, seen))
             sha = plans.write_proposal(self.space, k, proposal)
             counts = {"edits": dict(proposal.edits), "replies": dict(proposal.replies), "usage": dict(proposal.usage)}
             change = proposal.change
@@ -161,6 +162,7 @@ class Night:
                 skill=change.skill.name if change else None,
                 reads=list(proposal.reads),
                 omitted=list(proposal.omitted),
+                refused=list(proposal.refused),
                 **counts,
             )
         return plans.read_proposal(self.space, k, event["plan"])

@@ -2,7 +2,8 @@
 
 The grammar is built from the wiki as it is shown: targets are spans that exist, evidence is traces that were seen, no
 span is edited twice. Evidence and index are written by code (nightschool.loop.wiki). A reply that a page does not take
-is retried with the reason; when the attempts are used up, its edits become lines at the ends of their pages.
+is retried with the reason; when the attempts are used up, its edits become lines at the ends of their pages, and text
+that says nothing is left out.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from nightschool.engine.types import Completion, Message, Request, Sampling
 from nightschool.loop import excerpts, seeds
 from nightschool.loop.strategies.asking import RETRY_TOKENS, Tally, Unusable, ask
 from nightschool.loop.strategies.base import State, Study
+from nightschool.loop.strategies.wikiskill import wording
 from nightschool.loop.traces import Trace
 from nightschool.loop.wiki import MAX_EVIDENCE, Page, Wiki, new_page, revise
 
@@ -155,22 +157,28 @@ def study(state: State, sampled: Sequence[Trace]) -> Generator[Request, Completi
             replies=tally.replies,
             usage=tally.usage,
             omitted=view.omitted,
+            refused=tuple(tally.refused),
         )
     pages_after, log, edits = reply[0] if reply else learn(state, view, refused[0], append=True)
-    return Study(pages_after, log, edits, tally.replies, tally.usage, view.omitted)
+    return Study(pages_after, log, edits, tally.replies, tally.usage, view.omitted, tuple(tally.refused))
 
 
 def learn(state: State, view: View, reply: Mapping[str, Any], *, append: bool = False) -> Learned:
     """The pages as they stand after the reply, its log line, and how many edits of each kind were applied.
 
-    Raises Unusable when a page does not take its edits; with `append` they go to the ends of their pages, and it never
-    raises.
+    Raises Unusable when a text says nothing or a page does not take its edits; with `append` such a text is left out, the
+    edits go to the ends of their pages, and it never raises.
     """
+    allowed = wording.quoted_keys(view.traces.values())
+    wanted = [(item, _fault(item, allowed)) for item in (*reply.get("edits", ()), *reply["create"])]
+    if not append and (reason := next((fault for _, fault in wanted if fault), None)):
+        raise Unusable(reason)
+    usable = [item for item, fault in wanted if not fault]
     counts = {"total": 0, "applied": 0, "append": 0, "replace": 0, "insert_after": 0, "create": 0}
     changed: dict[str, Page] = {}
-    told = [reply["log"]]
+    told = [reply["log"], *(f"(left out: {fault})" for _, fault in wanted if fault)]
     by_page: dict[str, list[Mapping[str, Any]]] = {}
-    for edit in reply.get("edits", ()):
+    for edit in (item for item in usable if "op" in item):
         by_page.setdefault(edit["page"], []).append(edit)
         counts["total"] += 1
         counts[edit["op"]] += 1
@@ -193,7 +201,7 @@ def learn(state: State, view: View, reply: Mapping[str, Any], *, append: bool = 
     if append and counts["total"]:
         told.append("(edits that a page did not take were appended)")
     wiki = state.wiki
-    for item in reply["create"]:
+    for item in (item for item in usable if "op" not in item):
         page = new_page(
             wiki.free_id(item["name"]),
             kind=item["kind"],
@@ -208,6 +216,12 @@ def learn(state: State, view: View, reply: Mapping[str, Any], *, append: bool = 
         changed[page.id] = page
         counts["create"] += 1
     return tuple(changed.values()), " ".join(told), counts
+
+
+def _fault(item: Mapping[str, Any], allowed: frozenset[str]) -> str | None:
+    """Why the texts of an edit or a page cannot be used, if one of them cannot."""
+    texts = item["content"] if "op" in item else [item["problem"], item["root_cause"], *item["fix"]]
+    return next((fault for text in texts if (fault := wording.fault(text, allowed))), None)
 
 
 def _edit(edit: Mapping[str, Any], append: bool) -> Edit:

@@ -115,6 +115,17 @@ def _patch(state: State, skill: Skill, tasks: Sequence[str]) -> t.Term:
     return t.obj(fields)
 
 
+def texts_of(proposal: Mapping[str, Any]) -> list[str]:
+    """Every text of the model that would stand in a skill."""
+    match proposal["action"]:
+        case "create":
+            lines = (line for key in ("when", "when_not", "instructions") for line in proposal[key])
+            return [proposal["description"], *lines]
+        case "patch":
+            return [line for edit in proposal["edits"] for line in edit["content"]]
+    return []
+
+
 def draft_change(state: State, traces: Sequence[Trace], proposal: Mapping[str, Any]) -> Draft:
     """The skill as it would stand, from what the model wrote and what it cited."""
     if proposal["action"] == "no_action":
