@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nightschool.disk import frontmatter
@@ -218,6 +218,7 @@ def replies(request: Request) -> st.SearchStrategy[str]:
     return made.map(lambda fields: said(**fields, category="rules"))
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_no_reply_leaves_the_tree_or_forges_anything(tmp_path_factory: Any, data: st.DataObject) -> None:
     root = tmp_path_factory.mktemp("hostile")
