@@ -144,31 +144,29 @@ def _parts(tree: Tree, sources: Sequence[Source], engine: Engine) -> Iterator[Pa
                 raise Problem(what, "use a model with a longer context") from None
 
 
-def _file(tree: Tree, part: Part, draft: Draft, offered: Sequence[str], model: str, now: Clock) -> Iterator[Filed]:
-    """Write the page, unless another ingest has written one of this part meanwhile."""
+def _file(tree: Tree, part: Part, draft: Draft, offered: Sequence[str], model: str, now: Clock) -> list[Filed]:
+    """Write the page, and say which; none if another ingest has read this part meanwhile."""
     made: list[Filed] = []
+    (start, end), (first, last), source = part.span, part.lines, part.source
 
     def act(work: Work, at: datetime) -> None:
         made.clear()
-        start, end = part.span
-        if any(
-            a < end and start < b for a, b in read_spans(work.tree, events_of(work.tree)).get(part.source.sha256, ())
-        ):
+        spans = read_spans(work.tree, events_of(work.tree)).get(source.sha256, ())
+        if any(a < end and start < b for a, b in spans):
             return
         where = ingest_page.path(draft, part, work.tree.pages())
         table = work.text(ROUTING) or ""
         trigger = ingest_page.trigger(draft, where, offered, parse(table).triggers)
-        files = {where: ingest_page.page(part, draft, model), **_kept(work, part.source)}
+        files = {where: ingest_page.page(part, draft, model), **_kept(work, source)}
         if trigger is not None:
             files[ROUTING] = with_trigger(table, trigger)
-        data = {"source": place(part.source), "name": part.source.name, "sha256": part.source.sha256}
-        first, last = part.lines
+        data = {"source": place(source), "name": source.name, "sha256": source.sha256}
         told = {**data, "span": [start, end], "lines": [first, last], "page": where}
         work.add(Step(files, (Event(INGESTED, stamp(at), None, told),)))
-        made.append(Filed(where, part.source.name, first, last))
+        made.append(Filed(where, source.name, first, last))
 
     run(tree, act, now)
-    yield from made
+    return made
 
 
 def _kept(work: Work, source: Source) -> dict[str, str]:
