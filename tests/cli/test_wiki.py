@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from nightschool.engine.backends.scripted import ScriptedEngine
+from nightschool.engine.types import EngineError
 from nightschool.sek.tree import Tree
 
 GUIDE = """\
@@ -95,17 +97,27 @@ def test_a_broken_thread_fails_lint(here: Path, run: Any) -> None:
     assert run("sek", "lint").code == 0
 
 
-def test_an_engine_that_fails_is_the_machines_fault(here: Path, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nightschool.engine.backends.scripted import ScriptedEngine
-    from nightschool.engine.types import EngineError
-
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (
+            EngineError("out of memory", "close something"),
+            3,
+            "0 pages are kept; the same command goes on\nerror: out of memory\n",
+        ),
+        (KeyboardInterrupt(), 130, "stopped: 0 pages are kept; the same command goes on\n"),
+    ],
+)
+def test_what_stops_an_ingest_leaves_nothing_half(
+    here: Path, run: Any, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, told: str
+) -> None:
     def step(self: ScriptedEngine) -> Any:
-        raise EngineError("out of memory", "close something")
+        raise error
 
     with monkeypatch.context() as broken:
         broken.setattr(ScriptedEngine, "step", step)
         done = run("wiki", "ingest", "docs", "--backend", "scripted")
-    assert done.code == 3 and "0 pages are kept; the same command goes on\nerror: out of memory\n" in done.err
+    assert done.code == code and told in done.err
     assert not (here / "raw").exists()
     assert run("wiki", "ingest", "docs", "--backend", "scripted").code == 0
 

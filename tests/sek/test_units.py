@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nightschool.sek.units import LONGEST, MOST, Unit, chunks, units
@@ -39,6 +39,7 @@ def words(found: Sequence[Unit]) -> int:
     return sum(len(unit.quote.split()) for unit in found)
 
 
+@settings(deadline=None)
 @given(MARKDOWN)
 @example("\n\n# A\n\n\n")
 @example("x" * 2000)
@@ -48,6 +49,7 @@ def test_no_character_is_lost(text: str) -> None:
     assert [unit.start for unit in found] == [sum(len(u.text) for u in found[:n]) for n in range(len(found))]
 
 
+@settings(deadline=None)
 @given(MARKDOWN)
 def test_a_quote_stands_in_the_lines_that_it_names_and_is_short(text: str) -> None:
     rows = text.split("\n")
@@ -57,6 +59,7 @@ def test_a_quote_stands_in_the_lines_that_it_names_and_is_short(text: str) -> No
         assert unit.quote or not text.strip()
 
 
+@settings(deadline=None)
 @given(MARKDOWN, st.integers(60, 400))
 def test_chunks_hold_every_unit_once_and_keep_the_budget(text: str, wanted: int) -> None:
     found = units(text)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nightschool.disk import frontmatter
@@ -20,6 +20,7 @@ from nightschool.engine.backends.scripted import ScriptedEngine, shortest
 from nightschool.engine.grammar import accepts
 from nightschool.engine.types import EngineError, Request
 from nightschool.sek import ingest, lint, lint_sources
+from nightschool.sek.counting import estimate
 from nightschool.sek.ingest_page import QUOTE, terms
 from nightschool.sek.sources import gather
 from nightschool.sek.transaction import events_of
@@ -218,6 +219,7 @@ def replies(request: Request) -> st.SearchStrategy[str]:
     return made.map(lambda fields: said(**fields, category="rules"))
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_no_reply_leaves_the_tree_or_forges_anything(tmp_path_factory: Any, data: st.DataObject) -> None:
     root = tmp_path_factory.mktemp("hostile")
@@ -352,3 +354,27 @@ def test_units_of_a_part_are_those_of_its_source(plant: Plant) -> None:
     read(tree, [source(tree)], engine)
     shown = engine.prompts[0].messages[-1].content
     assert [unit.quote in shown for unit in units(GUIDE)] == [True, True, True]
+
+
+def test_a_page_costs_no_more_than_a_route_may_load(plant: Plant) -> None:
+    tree = plant()
+    text = "\n\n".join(f"{sign * 380}\u3002" for sign in "港船風水火")
+    claims = [{"from": f"p{n}", "says": f"c{n}"} for n in range(1, 6)]
+    reply = {key: value for key, value in json.loads(said(claims=claims)).items() if key != "keywords"}
+    read(tree, [source(tree, text)], ScriptedEngine([json.dumps(reply, separators=(",", ":"))]))
+    (page,) = [path for path in tree.pages() if "berth-fees" in path]
+    assert estimate(tree.read(page)) <= tree.routing().budget
+    assert re.findall(r"^- (c\d)$", tree.read(page), re.M) == ["c1"]
+    assert lint_sources.check(tree) == []
+
+
+def test_two_ingests_at_once_write_no_part_twice(plant: Plant) -> None:
+    calm, tree = plant(name="calm"), plant(name="both")
+    path = long_source(tree)
+    read(calm, [path], ScriptedEngine(default=shortest, context=1000, width=2))
+    sources, _ = gather([path], tree)
+    slow = ingest.ingest(tree, sources, ScriptedEngine(default=shortest, context=1000, width=2))
+    next(slow)
+    read(tree, [path], ScriptedEngine(default=shortest, context=1000, width=2))
+    assert list(slow) == []
+    assert undated(tree.root) == undated(calm.root)

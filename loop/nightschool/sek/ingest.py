@@ -9,7 +9,7 @@ what was read is in the log and never read again, so an ingest that was stopped 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from nightschool.disk.errors import MachineProblem, Problem
 from nightschool.sek import ingest_page
+from nightschool.sek.counting import counter
 from nightschool.sek.importer_read import Source
 from nightschool.sek.ingest_page import Claim, Draft, Part
 from nightschool.sek.lifecycle import Step
@@ -44,6 +45,8 @@ SYSTEM = (
     "one line, the claims that matter, each from one paragraph, and the keywords by which somebody would look for it."
 )
 AGAIN = "run the same command again: it goes on from there"
+Write = Callable[[Part, Draft, int], str]
+"""The text of a page within a budget of tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,11 @@ def ingest(tree: Tree, sources: Sequence[Source], engine: Engine, now: Clock = u
     from nightschool.engine.engine import drive
 
     parts = _parts(tree, sources, engine)
+    counted = counter(cwd=tree.root)
+
+    def write(part: Part, draft: Draft, budget: int) -> str:
+        return ingest_page.page(part, draft, engine.model.alias, counted.count, budget)
+
     while group := list(islice(parts, max(engine.capacity(), 1))):
         taken = ingest_page.taken_by(tree.routing().triggers)
         offers = [ingest_page.terms(part.text, taken) for part in group]
@@ -81,7 +89,7 @@ def ingest(tree: Tree, sources: Sequence[Source], engine: Engine, now: Clock = u
                 if made is None:
                     what = f"the reply about {part.source.name}:{part.lines[0]} was cut off"
                     raise MachineProblem(what, AGAIN)
-                yield from _file(tree, part, made, offered, engine.model.alias, now)
+                yield from _file(tree, part, made, offered, write, now)
                 written += 1
 
 
@@ -144,31 +152,30 @@ def _parts(tree: Tree, sources: Sequence[Source], engine: Engine) -> Iterator[Pa
                 raise Problem(what, "use a model with a longer context") from None
 
 
-def _file(tree: Tree, part: Part, draft: Draft, offered: Sequence[str], model: str, now: Clock) -> Iterator[Filed]:
-    """Write the page, unless another ingest has written one of this part meanwhile."""
+def _file(tree: Tree, part: Part, draft: Draft, offered: Sequence[str], write: Write, now: Clock) -> list[Filed]:
+    """Write the page, and say which; none if another ingest has read this part meanwhile."""
     made: list[Filed] = []
+    (start, end), (first, last), source = part.span, part.lines, part.source
 
     def act(work: Work, at: datetime) -> None:
         made.clear()
-        start, end = part.span
-        if any(
-            a < end and start < b for a, b in read_spans(work.tree, events_of(work.tree)).get(part.source.sha256, ())
-        ):
+        spans = read_spans(work.tree, events_of(work.tree)).get(source.sha256, ())
+        if any(a < end and start < b for a, b in spans):
             return
         where = ingest_page.path(draft, part, work.tree.pages())
         table = work.text(ROUTING) or ""
-        trigger = ingest_page.trigger(draft, where, offered, parse(table).triggers)
-        files = {where: ingest_page.page(part, draft, model), **_kept(work, part.source)}
+        routing = parse(table)
+        trigger = ingest_page.trigger(draft, where, offered, routing.triggers)
+        files = {where: write(part, draft, routing.budget), **_kept(work, source)}
         if trigger is not None:
             files[ROUTING] = with_trigger(table, trigger)
-        data = {"source": place(part.source), "name": part.source.name, "sha256": part.source.sha256}
-        first, last = part.lines
+        data = {"source": place(source), "name": source.name, "sha256": source.sha256}
         told = {**data, "span": [start, end], "lines": [first, last], "page": where}
         work.add(Step(files, (Event(INGESTED, stamp(at), None, told),)))
-        made.append(Filed(where, part.source.name, first, last))
+        made.append(Filed(where, source.name, first, last))
 
     run(tree, act, now)
-    yield from made
+    return made
 
 
 def _kept(work: Work, source: Source) -> dict[str, str]:

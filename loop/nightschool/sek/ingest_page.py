@@ -24,8 +24,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nightschool.disk import frontmatter
@@ -92,17 +92,13 @@ class Draft:
     keywords: tuple[str, ...]
 
 
-def page(part: Part, draft: Draft, model: str) -> str:
-    """The text of the page."""
-    front = {
-        "summary": said(draft.summary) or _named(part),
-        "source": place(part.source),
-        "sha256": part.source.sha256,
-        "lines": "{}-{}".format(*part.lines),
-        "model": model,
-    }
-    body = [f"# {said(draft.title) or _named(part)}\n", *map(_claim, draft.claims)]
-    return frontmatter.join(front, "\n".join(body))
+def page(part: Part, draft: Draft, model: str, count: Callable[[str], int], budget: int) -> str:
+    """The text of the page, with as many of the claims as a route may load (`budget` tokens), and one at least."""
+    text = _page(part, draft, model)
+    while count(text) > budget and len(draft.claims) > 1:
+        draft = replace(draft, claims=draft.claims[:-1])
+        text = _page(part, draft, model)
+    return text
 
 
 def path(draft: Draft, part: Part, taken: Iterable[str]) -> str:
@@ -157,6 +153,18 @@ def said(text: str) -> str:
     """A line of a model's, made fit to stand on a page: it forges no tag, comment, link, heading or fence."""
     plain = one_line(text, "a line", 10_000)
     return _MARKS.sub("", _LINK.sub(" ", plain)).strip()
+
+
+def _page(part: Part, draft: Draft, model: str) -> str:
+    front = {
+        "summary": said(draft.summary) or _named(part),
+        "source": place(part.source),
+        "sha256": part.source.sha256,
+        "lines": "{}-{}".format(*part.lines),
+        "model": model,
+    }
+    body = [f"# {said(draft.title) or _named(part)}\n", *map(_claim, draft.claims)]
+    return frontmatter.join(front, "\n".join(body))
 
 
 def _claim(claim: Claim) -> str:
