@@ -108,6 +108,9 @@ class Watch:
     def begin(self, events: Sequence[Mapping[str, Any]]) -> None:
         """The night begins."""
 
+    def turn(self, k: int, role: str, number: int, reply: Completion) -> None:
+        """Nothing."""
+
     def stage(self, k: int, name: str, total: int) -> None:
         """Rollouts begin: what came before belongs to the iteration."""
         if name in _SPLITS:

@@ -146,7 +146,7 @@ def same(text: str, rules: Iterable[Rule]) -> Rule | None:
 def render(tag: str, entries: Sequence[Entry]) -> str:
     """The rule that drafts of one topic become; of drafts that say the same, the one that says most is told."""
     told: list[Entry] = []
-    for entry in sorted(entries, key=lambda entry: -len(signature(entry.essence))):
+    for entry in sorted(entries, key=lambda entry: -sum(map(bool, (entry.expected, entry.got, entry.where)))):
         if all(similarity(entry.essence, other.essence) < ALIKE for other in told):
             told.append(entry)
     bodies = []
