@@ -1,7 +1,7 @@
 """Prompts that somebody wrote who saw the pages' bodies and nothing else: the router finds the needed page as often as BM25.
 
-`labelled/NAME.test.jsonl` is the half that nothing was tuned on; `build` is the other. Half of the prompts avoid the words
-of their page.
+`labelled/NAME.build.jsonl` may be tuned on; nothing was tuned on its other half, `test`, nor on `second`, by somebody else. Half of
+the prompts avoid the words of their page.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ def imported(name: str, folder: Path, counts: Counter) -> tuple[Tree, int]:
 def test_the_set_is_large_hard_and_in_two_halves() -> None:
     halves = {
         half: [each for name in NAMES for each in recall.read(HERE / f"{name}.{half}.jsonl")]
-        for half in ("build", "test")
+        for half in ("build", "test", "second")
     }
     assert sum(map(len, halves.values())) >= 120 and len(halves["test"]) >= 60
-    assert not {each.id for each in halves["build"]} & {each.id for each in halves["test"]}
+    everybody = [each.id for rows in halves.values() for each in rows]
+    assert len(everybody) == len(set(everybody))
 
 
 @pytest.mark.model
@@ -50,10 +51,11 @@ def test_the_needed_page_is_found_more_often_than_by_bm25_at_a_third_of_the_cost
         folder = tmp_path / name
         folder.mkdir()
         tree, before = imported(name, folder, counts)
-        judged = recall.judge(tree, recall.read(HERE / f"{name}.test.jsonl"), counts.count)
-        found += judged
-        shares += [each.tokens / before for each in judged]
+        for half in ("test", "second"):
+            judged = recall.judge(tree, recall.read(HERE / f"{name}.{half}.jsonl"), counts.count)
+            found += judged
+            shares += [each.tokens / before for each in judged]
     result = recall.summed(found)
-    assert result.recall >= result.bm25 and result.recall >= 0.75
+    assert result.recall >= result.bm25 and result.recall >= 0.8
     assert sum(shares) / len(shares) <= 0.35
-    assert result.unseen / result.prompts >= 0.4
+    assert result.unseen / result.prompts >= 0.35
