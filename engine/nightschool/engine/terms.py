@@ -69,8 +69,8 @@ def const(value: object) -> Term:
 def choice(options: Iterable[object]) -> Term:
     """One of these JSON values (strings, as a rule)."""
     values = list(options)
-    deep = [value for value in values if isinstance(value, Mapping | list | tuple)]
-    flat = nodes.leaf(nodes.words(encode(value) for value in values if value not in deep))
+    deep = [value for value in values if not isinstance(value, str) and isinstance(value, Mapping | list | tuple)]
+    flat = nodes.leaf(nodes.words(encode(value) for value in values if not deep or value not in deep))
     return Term(nodes.alt([flat, *(const(value).node for value in deep)]), {"enum": values})
 
 
