@@ -15,6 +15,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from json.encoder import encode_basestring
 from typing import Any
 
 from nightschool.engine import nodes, numerals, pattern
@@ -188,7 +189,7 @@ def alt(options: Iterable[Term]) -> Term:
 
 def encode(value: object) -> bytes:
     """A value as compact JSON; what is not a JSON value, or not Unicode text, raises ValueError."""
-    return _ENCODER.encode(value).encode()
+    return (encode_basestring(value) if isinstance(value, str) else _ENCODER.encode(value)).encode()
 
 
 @cache
