@@ -231,7 +231,10 @@ def bullets(lines: Sequence[str]) -> str:
 
 def _quoted(text: str) -> str:
     """Verbatim, save that no line of it can open a heading, end the front matter or begin another example."""
-    return _MARKUP.sub(r" \g<0>", text.strip())
+    text = text.strip()
+    if "\n" not in text and not text.startswith(("#", "---", "...")):
+        return text  # nearly all
+    return _MARKUP.sub(r" \g<0>", text)
 
 
 def _flat(text: str) -> str:

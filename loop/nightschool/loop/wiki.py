@@ -117,20 +117,32 @@ class Shelf:
 
     def load(self) -> Wiki:
         """All pattern pages as they are on the disk now."""
+<<<<<<< HEAD
         with files.explained(self._folder):
             names = sorted(path.name for path in self._folder.glob("*.md"))
             self._read = {name: self._page(name) for name in names}
         return Wiki(tuple(page for _, page in self._read.values()))
+=======
+        if not self._folder.is_dir():
+            return Wiki()
+        with files.explained(self._folder), os.scandir(self._folder) as found:
+            self._read = {one.name: self._page(one) for one in found if one.name.endswith(".md")}
+        return Wiki(tuple(self._read[name][1] for name in sorted(self._read)))
+>>>>>>> bench-b
 
-    def _page(self, name: str) -> tuple[tuple[int, ...], Page]:
+    def _page(self, file: os.DirEntry[str]) -> tuple[tuple[int, ...], Page]:
         """The page and the stamp of its file; a file that changed just now has none, for it may change unnoticed."""
+<<<<<<< HEAD
         state = (self._folder / name).stat()
+=======
+        state = file.stat()
+>>>>>>> bench-b
         stamp = (state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-        known = self._read.get(name)
+        known = self._read.get(file.name)
         if known and known[0] == stamp:
             return known
         settled = max(stamp[2:]) + SETTLED_NS < time.time_ns()
-        return (stamp if settled else ()), _read_page(self._folder / name)
+        return (stamp if settled else ()), _read_page(self._folder / file.name)
 
 
 def load(folder: Path) -> Wiki:
