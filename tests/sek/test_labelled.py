@@ -1,7 +1,7 @@
 """Prompts that somebody wrote who saw the pages' bodies and nothing else: the router finds the needed page as often as BM25.
 
-`labelled/NAME.build.jsonl` may be tuned on; nothing was tuned on its other half, `test`, nor on `second`, by somebody else. Half of
-the prompts avoid the words of their page.
+`labelled/NAME.build.jsonl` may be tuned on; nothing was tuned on its other half, `test`, nor on `second`, by somebody else.
+Half of the prompts avoid the words of their page.
 """
 
 from __future__ import annotations

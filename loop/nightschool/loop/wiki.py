@@ -7,6 +7,7 @@ Evidence section alone is written by code, from the traces that were cited.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -117,26 +118,15 @@ class Shelf:
 
     def load(self) -> Wiki:
         """All pattern pages as they are on the disk now."""
-<<<<<<< HEAD
-        with files.explained(self._folder):
-            names = sorted(path.name for path in self._folder.glob("*.md"))
-            self._read = {name: self._page(name) for name in names}
-        return Wiki(tuple(page for _, page in self._read.values()))
-=======
         if not self._folder.is_dir():
             return Wiki()
         with files.explained(self._folder), os.scandir(self._folder) as found:
             self._read = {one.name: self._page(one) for one in found if one.name.endswith(".md")}
         return Wiki(tuple(self._read[name][1] for name in sorted(self._read)))
->>>>>>> bench-b
 
     def _page(self, file: os.DirEntry[str]) -> tuple[tuple[int, ...], Page]:
         """The page and the stamp of its file; a file that changed just now has none, for it may change unnoticed."""
-<<<<<<< HEAD
-        state = (self._folder / name).stat()
-=======
         state = file.stat()
->>>>>>> bench-b
         stamp = (state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
         known = self._read.get(file.name)
         if known and known[0] == stamp:
@@ -234,14 +224,6 @@ def entries(text: str) -> list[tuple[str, str]]:
 def revoked(iteration: int, name: str, skill_md: str) -> str:
     """The heading of a skill's revocation."""
     return f"iteration {iteration} | revoked | {name} | {files.sha256_text(skill_md)[:8]}"
-
-
-def revocations(impact: str) -> dict[str, int]:
-    """Of skill-impact.md: each skill that was revoked, and the last iteration before it last was."""
-    found = (
-        re.fullmatch(r"iteration ([0-9]{1,9}) \| revoked \| (\S+) \| \S+", heading) for heading, _ in entries(impact)
-    )
-    return {one[2]: int(one[1]) for one in found if one}
 
 
 def last_iteration(folder: Path) -> int:
