@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Run
 
+from nightschool.engine import select
 from nightschool.engine.backends.scripted import ScriptedEngine
 
 SKILL = "---\nname: brief\ndescription: Be brief.\n---\n## Instructions\n- Be brief.\n"
@@ -97,6 +98,11 @@ def test_ctrl_c_stops_the_night_and_the_same_command_goes_on(
     went_on = run("evolve", "ws")
     assert went_on.code == 0 and "resuming at iteration" in went_on.err
     assert signal.getsignal(number) is before
+
+
+def test_a_night_on_a_slow_backend_says_so(place: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(select, "slow", lambda backend: f"{backend} is slow here")
+    assert "loading tiny with scripted: asked for\nscripted is slow here\n" in run("evolve", "ws").err
 
 
 def test_traces_are_listed_and_shown(place: Path, run: Run) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 WIDE = 1000
 """Columns where there is no terminal: a file has no edge to wrap at."""
+PAGE = 80
+"""Columns of a table that is read as a page, in a file too."""
 
 
 def data(record: Any) -> None:
@@ -68,15 +70,17 @@ def as_started(advice: str) -> str:
     return re.sub(r"(?<![\w./-])nightschool(?= [a-z])", lambda _: program(), advice)
 
 
-def console() -> Console:
-    """A rich console on stdout."""
+def console(width: int = WIDE) -> Console:
+    """A rich console on stdout, of this width where there is no terminal."""
     from rich.console import Console
 
-    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else WIDE)
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else width)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
-    """A small table on stdout; columns whose cells are all figures stand to the right."""
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None, width: int = WIDE
+) -> None:
+    """A small table on stdout; columns whose cells are all figures stand to the right. `width`: as `console` takes it."""
     from rich.table import Table
 
     drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
@@ -85,12 +89,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str |
         drawn.add_column(column, justify="right" if figures else "left", overflow="fold")
     for row in rows:
         drawn.add_row(*row)
-    draw(drawn)
+    draw(drawn, width)
 
 
-def draw(drawn: RenderableType) -> None:
+def draw(drawn: RenderableType, width: int = WIDE) -> None:
     """Something that rich draws, on stdout; in a file no line ends in blanks."""
-    shown = console()
+    shown = console(width)
     if shown.is_terminal:
         shown.print(drawn)
         return
