@@ -226,6 +226,14 @@ def revoked(iteration: int, name: str, skill_md: str) -> str:
     return f"iteration {iteration} | revoked | {name} | {files.sha256_text(skill_md)[:8]}"
 
 
+def revocations(impact: str) -> dict[str, int]:
+    """Of skill-impact.md: each skill that was revoked, and the last iteration before it last was."""
+    found = (
+        re.fullmatch(r"iteration ([0-9]{1,9}) \| revoked \| (\S+) \| \S+", heading) for heading, _ in entries(impact)
+    )
+    return {one[2]: int(one[1]) for one in found if one}
+
+
 def last_iteration(folder: Path) -> int:
     """The highest iteration number in the logs under `folder` (the workspace's wiki/); -1 when they tell of none."""
     logs = [folder / name for name in ("logs.md", "skill-impact.md")]
