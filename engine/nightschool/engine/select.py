@@ -112,7 +112,9 @@ def require(spec: ModelSpec, backend: str) -> None:
     if spec.kind == "http" and backend in EXTRAS:
         raise Problem(f"{spec.alias} is on a server, {spec.host}: {backend} has nothing to load", "leave out --backend")
     if lacking := missing(backend):
-        here = sorted((name for name in EXTRAS if written(name) and not missing(name)), key=lambda name: bool(slow(name)))
+        here = sorted(
+            (name for name in EXTRAS if written(name) and not missing(name)), key=lambda name: bool(slow(name))
+        )
         other = f", or --backend {here[0]}, which is installed" if here else ""
         raise Problem(
             f"the {backend} backend needs {' and '.join(lacking)}, which is not installed", _install(backend) + other
