@@ -57,5 +57,10 @@ def evaluate(
         "model": engine.model.alias,
         "score": traces.mean(tuple(done[task.id] for task in tasks)),
         "scores": {task.id: done[task.id].score for task in tasks},
+        "failed": [
+            {"task": task.id, "score": done[task.id].score, "reason": done[task.id].reason}
+            for task in tasks
+            if not done[task.id].passed
+        ],
         "cut": sum(trace.finish == "length" for trace in done.values()),
     }
