@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, task
 
 from nightschool.engine import select
 from nightschool.engine.backends.scripted import ScriptedEngine
+from nightschool.engine.types import Completion, Usage
 
 SKILL = "---\nname: brief\ndescription: Be brief.\n---\n## Instructions\n- Be brief.\n"
 
@@ -117,12 +118,29 @@ def test_traces_are_listed_and_shown(place: Path, run: Run) -> None:
 
 def test_eval_scores_a_split_with_other_skills_and_writes_nothing(place: Path, run: Run, brief: Path) -> None:
     before = sorted((place / "ws").rglob("*"))
-    assert run("eval", "ws", "--split", "val").out == "val: 0.000 over 2 tasks with brief\n"
-    assert run("eval", "ws", "--split", "val", "--skills", "none").out == "val: 0.000 over 2 tasks with no skills\n"
+    failed = "".join(f"  val-{n}: 0.000, the answer is empty\n" for n in range(2))
+    assert run("eval", "ws", "--split", "val").out == f"val: 0.000 over 2 tasks with brief\n{failed}"
+    told = run("eval", "ws", "--split", "val", "--skills", "none").out
+    assert told == f"val: 0.000 over 2 tasks with no skills\n{failed}"
     record = json.loads(run("eval", "ws", "--skills", "ws/skills", "--repeats", "3", "--json").out)
     assert (record["split"], record["repeats"], record["changed"]) == ("test", [0.0, 0.0, 0.0], 0)
+    reason = "the answer is empty"
+    assert record["failed"] == [{"task": f"test-{n}", "score": 0.0, "reason": reason} for n in range(2)]
     assert "noise floor: 0 of 2" in run("eval", "ws", "--repeats", "2").out
     assert sorted((place / "ws").rglob("*")) == before
+
+
+def test_eval_names_no_task_that_passes_and_shortens_a_reason(
+    place: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = {"kind": "contains", "text": "x", "reason": "w" * 300}
+    (place / "ws" / "suite" / "val.jsonl").write_text(
+        task("val", 0) + task("val", 1, grader={"kind": "checks", "expected": "x", "checks": [long]})
+    )
+    monkeypatch.setattr(ScriptedEngine, "_answer", lambda engine, request: Completion("v0", "stop", Usage()))
+    first, second = run("eval", "ws", "--split", "val").out.splitlines()
+    assert first == "val: 0.500 over 2 tasks with no skills"
+    assert second.startswith("  val-1: 0.000, w") and second.endswith("…") and len(second) < 130
 
 
 def test_a_skill_is_shown_checked_and_revoked(place: Path, run: Run, brief: Path) -> None:

@@ -370,3 +370,14 @@ def test_status_counts_the_tax(tree: Tree, clock: Clock) -> None:
     (tree.root / "wiki" / "_routing.md").write_text(table)
     found: Any = views.status(tree, clock).record()["tax"]
     assert found["l0"] > 0 and found["always"] > 0 and found["budget"] == 400
+
+
+def test_what_is_new_on_a_topic_goes_to_the_rule_that_has_it(tree: Tree, clock: Clock) -> None:
+    for got in ("delivered twice", "refused by name, because the certificate is old"):
+        for session in ("a", "b"):
+            register(tree, clock, f"{session} {got[:4]}", got=got)
+    (rule,) = rules.every(Tree(tree.root))
+    assert "Got: delivered twice\n" in rule.text and "Got: refused by name, because the certificate is old\n" in rule.text
+    assert [event.kind for event in events_of(tree) if event.tag] == ["promoted", "amended"]
+    commands.revoke(tree, TAG, "wrong", now=clock)
+    assert not rules.every(Tree(tree.root))

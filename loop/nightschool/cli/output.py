@@ -92,6 +92,13 @@ def table(
     draw(drawn, width)
 
 
+def listing(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows whose last column is never cut or folded, so that a path can be copied; the first stands to the right."""
+    width = max(len(columns[0]), *(len(row[0]) for row in rows))
+    for first, *rest in (columns, *rows):
+        print(f"{first:>{width}}  {'  '.join(rest)}".rstrip())
+
+
 def draw(drawn: RenderableType, width: int = WIDE) -> None:
     """Something that rich draws, on stdout; in a file no line ends in blanks."""
     shown = console(width)

@@ -58,5 +58,10 @@ def evaluate(
         "score": traces.mean(tuple(done[task.id] for task in tasks)),
         "scores": {task.id: done[task.id].score for task in tasks},
         "injected": round(sum(trace.usage["injected_tokens"] or 0 for trace in done.values()) / len(tasks), 1),
+        "failed": [
+            {"task": task.id, "score": done[task.id].score, "reason": done[task.id].reason}
+            for task in tasks
+            if not done[task.id].passed
+        ],
         "cut": sum(trace.finish == "length" for trace in done.values()),
     }

@@ -158,6 +158,15 @@ def render(tag: str, entries: Sequence[Entry]) -> str:
     return "\n".join([f"## [{tag}] {entries[0].topic}\n", *filter(None, bodies), evidence])
 
 
+def amended(page: str, rule: Rule, block: str) -> str:
+    """A page whose rule says what `block` (without its heading) says, too."""
+    end = newline(page)
+    rows = lines(page)
+    more = block.split("\n", 1)[1].strip().replace("\n", end)
+    head, tail = "".join(rows[: rule.end]).rstrip(), "".join(rows[rule.end :])
+    return f"{head}{end}{end}{more}{end}{tail}"
+
+
 def added(page: str, block: str) -> str:
     """A page with a rule at its end."""
     end = newline(page)
