@@ -5,6 +5,8 @@ Every part of a text owns a stretch of it and the stretches cover it, so the tok
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -12,6 +14,9 @@ from itertools import accumulate
 from nightschool.sek.blocks import Block, blocks
 
 TOP = "(before the first heading)"
+LETTERS = 60
+"""What is shown of a paragraph."""
+_MARKS = re.compile(r"^\s*(?:#{1,6}|[-*+>]|\d+[.)])\s+|[*`|]+", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +56,16 @@ def paragraphs(text: str, starts: Sequence[int]) -> list[Part]:
             last = parts.pop()
             parts.append(Part(last.title, last.line, last.level, last.tokens + count))
         else:
-            parts.append(Part(" ".join(block.text.split())[:60], block.start, block.level, count))
+            parts.append(Part(_opening(block.text), block.start, block.level, count))
     return parts
+
+
+def _opening(text: str) -> str:
+    """The first words of a paragraph, without Markdown's marks."""
+    return " ".join(_MARKS.sub("", text).split())[:LETTERS]
 
 
 def shares(lengths: Iterable[int], starts: Sequence[int]) -> list[int]:
     """How many of the ascending `starts` lie in each of the stretches that follow one another."""
-    from bisect import bisect_left
-
     edges = [bisect_left(starts, end) for end in accumulate(lengths)]
     return [edge - before for before, edge in zip([0, *edges], edges, strict=False)]

@@ -1,0 +1,226 @@
+"""Whether one record is faster or dearer than another: like with like only, with an interval, and what noise alone does.
+
+Two records compare if bench, machine, model, dtype and backend are the same; versions, commit, load and settings may differ,
+and are told. Measures compare if their keys are equal. A difference is called one if it is sure to 95%, by Welch's test with
+Holm's correction over all measures of the record. The noise floor is how far one run of the same thing strays from the next:
+kept records that are like A in all, commit and versions too (A/A), tell it, and it widens the interval. Without any it is
+unknown: UNSEEN stands in, and a difference below the threshold is not told from noise. Counts are compared exactly.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from nightschool.bench.result import Measure, Record, Value
+from nightschool.bench.welch import LEVEL, Centre, Noise, Ratio, centre, holm, ratio
+from nightschool.disk.errors import Problem
+
+THRESHOLD = 0.05
+"""How much worse is a regression."""
+EXACT = ("tok", "B", "MB", "%")
+"""Units that are counted, not timed: one sample of each tells all."""
+
+PRIOR = 10
+"""Runs that what all measures of a bench have in common is worth."""
+
+UNSEEN = Noise(0.01**2)
+"""What runs stray if nobody has looked: one percent."""
+
+Key = tuple[str, str, tuple[tuple[str, Value], ...]]
+Kind = Literal["same", "better", "worse", "differs", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One measure: B's median over A's, the interval of the ratio, and what it means; `floor` is the noise of A/A.
+
+    `differs` is a difference where neither way is better; `unknown` says why in `note`.
+    """
+
+    measure: Measure
+    before: float | None
+    after: float | None
+    ratio: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    """After the correction for the number of measures."""
+    floor: float | None
+    kind: Kind
+    regression: bool
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All verdicts; what differs besides; how many runs the noise floor comes from; measures that only one side has."""
+
+    verdicts: tuple[Verdict, ...]
+    differs: tuple[str, ...]
+    runs: int
+    only_before: tuple[str, ...]
+    only_after: tuple[str, ...]
+    threshold: float
+
+    @property
+    def regressions(self) -> tuple[Verdict, ...]:
+        """What got worse beyond the threshold."""
+        return tuple(verdict for verdict in self.verdicts if verdict.regression)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether no measure shows a difference."""
+        return all(verdict.kind in ("same", "unknown") for verdict in self.verdicts)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"schema": 1, "same": self.is_same, "regressions": len(self.regressions), **asdict(self)}
+
+
+def compare(before: Record, after: Record, *, threshold: float = THRESHOLD, kept: Iterable[Record] = ()) -> Comparison:
+    """B against A. `kept` are other records, of which those that are runs of the same thing as A tell the noise floor."""
+    if unlike := _unlike(before, after):
+        raise Problem(
+            f"not like with like: {'; '.join(unlike)}", "measure both on one machine, with one model and backend"
+        )
+    runs = [before, *(one for one in kept if one != before and one != after and same_thing(before, one))]
+    mine, theirs = ({one.key: one for one in record.measures} for record in (before, after))
+    both = [key for key in mine if key in theirs]
+    if not both:
+        raise Problem("the records have no measure in common", "measure both with the same settings")
+    floors = _noise(runs)
+    drafts = [(mine[key], theirs[key], floors.get(key)) for key in both]
+    ratios = [ratio(a.samples, b.samples, floor or UNSEEN) for a, b, floor in drafts]
+    corrected = iter(holm([found.p_value for found in ratios if found]))
+    verdicts = tuple(
+        _verdict(a, b, floor, found, next(corrected), threshold) if found else _without_noise(a, b, threshold)
+        for (a, b, floor), found in zip(drafts, ratios, strict=True)
+    )
+    return Comparison(
+        verdicts,
+        tuple(_told(before, after)),
+        len(runs),
+        tuple(named(mine[key]) for key in mine if key not in theirs),
+        tuple(named(theirs[key]) for key in theirs if key not in mine),
+        threshold,
+    )
+
+
+def same_thing(one: Record, other: Record) -> bool:
+    """Whether two records are runs of the very same thing: an A/A pair."""
+    machine = one.machine.versions == other.machine.versions
+    same = (one.commit, one.settings) == (other.commit, other.settings)
+    return not _unlike(one, other) and machine and same
+
+
+def named(one: Measure) -> str:
+    """`pp512 batch=8`."""
+    return " ".join([one.name, *(f"{key}={value}" for key, value in one.params.items())])
+
+
+def _verdict(a: Measure, b: Measure, noise: Noise | None, found: Ratio, p: float, threshold: float) -> Verdict:
+    floor = None if noise is None else math.expm1(1.96 * math.sqrt(2 * noise.variance))
+    hidden = floor is None and abs(found.ratio - 1) < threshold
+    kind: Kind = "same" if p >= LEVEL or hidden else _direction(a, found.ratio)
+    lost = kind == "worse" and _loss(a, found.ratio) > threshold
+    return Verdict(b, a.median, b.median, found.ratio, found.low, found.high, p, floor, kind, lost)
+
+
+def _without_noise(a: Measure, b: Measure, threshold: float) -> Verdict:
+    """Where there is nothing to tell noise by."""
+    plain = Verdict(b, a.median, b.median, None, None, None, None, None, "unknown", False)
+    if a.mean is None or b.mean is None:
+        return replace(plain, note="one side could not be measured")
+    if a.unit not in EXACT:
+        return replace(plain, note="too few samples: measure with more --repeats")
+    if a.mean == b.mean:
+        return replace(plain, ratio=1.0, kind="same")
+    if a.mean <= 0:
+        return replace(plain, kind=_direction(a, math.inf), regression=a.better == "lower")
+    change = b.mean / a.mean
+    kind = _direction(a, change)
+    return replace(plain, ratio=change, kind=kind, regression=kind == "worse" and _loss(a, change) > threshold)
+
+
+def _direction(a: Measure, change: float) -> Kind:
+    if a.better == "neither":
+        return "differs"
+    return "better" if (change > 1) == (a.better == "higher") else "worse"
+
+
+def _loss(a: Measure, change: float) -> float:
+    """How much worse, as a share of A."""
+    return 1 - change if a.better == "higher" else change - 1
+
+
+def _noise(runs: Sequence[Record]) -> dict[Key, Noise]:
+    """How far each measure strays between runs of the same thing; empty where there is only one run.
+
+    Few runs tell little of a single measure, so its variance is drawn towards the mean of all measures, as if that had been
+    seen in PRIOR runs more.
+    """
+    found: dict[Key, list[Centre]] = {}
+    for run in runs:
+        for one in run.measures:
+            if middle := centre(one.samples):
+                found.setdefault(one.key, []).append(middle)
+    own = {key: _strayed(middles) for key, middles in found.items() if len(middles) > 1}
+    if not own:
+        return {}
+    common = statistics.fmean(own.values())
+    return {key: _moderated(own[key], len(found[key]) - 1, common, len(own) - 1) for key in own}
+
+
+def _strayed(middles: Sequence[Centre]) -> float:
+    """The variance of runs that their own samples do not explain."""
+    between = statistics.variance(one.mean for one in middles)
+    return max(0.0, between - statistics.fmean(one.variance for one in middles))
+
+
+def _moderated(own: float, freedom: int, common: float, others: int) -> Noise:
+    prior = min(PRIOR, others * freedom)
+    return Noise((prior * common + freedom * own) / (prior + freedom), prior + freedom)
+
+
+def _unlike(one: Record, other: Record) -> list[str]:
+    """What forbids a comparison."""
+    pairs: Mapping[str, tuple[object, object]] = {
+        "bench": (one.bench, other.bench),
+        **{name: (_part(one.machine, name), _part(other.machine, name)) for name in ("cpu", "cores", "accelerator")},
+        "memory in GB": (_gigabytes(one), _gigabytes(other)),
+        **{
+            f"model's {name}": (_part(one.model, name), _part(other.model, name))
+            for name in ("alias", "sha256", "dtype", "backend")
+        },
+    }
+    return [f"{name} {a} against {b}" for name, (a, b) in pairs.items() if a != b]
+
+
+def _gigabytes(one: Record) -> int | None:
+    return None if one.machine.memory is None else round(one.machine.memory / 1e9)
+
+
+def _told(one: Record, other: Record) -> list[str]:
+    """What differs and may."""
+    loads = [record.machine.load for record in (one, other)]
+    pairs: dict[str, tuple[object, object]] = {
+        "commit": (one.commit, other.commit),
+        "system": (one.machine.system, other.machine.system),
+        **_pairs(one.machine.versions, other.machine.versions),
+        **_pairs(one.settings, other.settings),
+    }
+    told = [f"{name}: {a} -> {b}" for name, (a, b) in pairs.items() if a != b]
+    busy = [f"the machine was busy: load a core {load}" for load in loads if load is not None and load > 0.5]
+    return [*told, *dict.fromkeys(busy)]
+
+
+def _pairs(one: Mapping[str, object], other: Mapping[str, object]) -> dict[str, tuple[object, object]]:
+    return {name: (one.get(name), other.get(name)) for name in dict.fromkeys([*one, *other])}
+
+
+def _part(whole: object | None, name: str) -> object:
+    return getattr(whole, name, None)
