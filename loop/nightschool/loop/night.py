@@ -19,9 +19,9 @@ from nightschool.loop.gate import Candidate, Decision, Gate, Outcome
 from nightschool.loop.hidden import Hidden
 from nightschool.loop.journal import Event, Journal, best_score, best_scores
 from nightschool.loop.progress import Watcher
+from nightschool.loop.room import Room
 from nightschool.loop.skills import SkillSet
 from nightschool.loop.strategies.base import Change, Proposal, State, Strategy, Study
-from nightschool.loop.room import Room
 from nightschool.loop.suite import Suite, Task
 from nightschool.loop.traces import Split, Trace
 from nightschool.loop.work import Work, by_task, summary
@@ -288,4 +288,3 @@ class Night:
         return frozenset(
             event["fingerprint"] for event in self.journal.events if event["event"] == "gate" and not event["accepted"]
         )
-

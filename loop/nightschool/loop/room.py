@@ -28,7 +28,9 @@ class Room:
         meter = self._crew.meter("student")
         if meter.system(system_prompt(self._suite, candidate)) + self._longest + SEAM <= meter.context:
             return None
-        needed = max(needed_tokens(self._suite, candidate, task, meter, think=self._think) for task in self._suite.tasks)
+        needed = max(
+            needed_tokens(self._suite, candidate, task, meter, think=self._think) for task in self._suite.tasks
+        )
         if needed <= meter.context:
             return None
         return f"with it the skills and the longest task need {needed} tokens, and the context has {meter.context}"
