@@ -13,7 +13,8 @@ from nightschool.sek.routing import Routing, rendered
 from nightschool.sek.tree import Tree
 
 GROWN = "# My project\n\n- Never commit to main.\n\n" + "".join(
-    f"## Topic {name}\n\nAbout {name} there is much to say, because {name} fails otherwise.\n\n" for name in ("tea", "rum")
+    f"## Topic {name}\n\nAbout {name} there is much to say, because {name} fails otherwise.\n\n"
+    for name in ("tea", "rum")
 )
 COUNT = Counter("estimated", None).count
 

@@ -377,7 +377,9 @@ def test_what_is_new_on_a_topic_goes_to_the_rule_that_has_it(tree: Tree, clock: 
         for session in ("a", "b"):
             register(tree, clock, f"{session} {got[:4]}", got=got)
     (rule,) = rules.every(Tree(tree.root))
-    assert "Got: delivered twice\n" in rule.text and "Got: refused by name, because the certificate is old\n" in rule.text
+    assert (
+        "Got: delivered twice\n" in rule.text and "Got: refused by name, because the certificate is old\n" in rule.text
+    )
     assert [event.kind for event in events_of(tree) if event.tag] == ["promoted", "amended"]
     commands.revoke(tree, TAG, "wrong", now=clock)
     assert not rules.every(Tree(tree.root))

@@ -63,9 +63,10 @@ class Page:
         """The text of one section."""
         return skills.section(self._parts[1], title)
 
-    def spans(self) -> list[str]:
+    @cached_property
+    def spans(self) -> tuple[str, ...]:
         """Lines that an edit may name as its target: each occurs once, none was written by code."""
-        return patches.spans(self.text, closed=CODE_SECTIONS)
+        return tuple(patches.spans(self.text, closed=CODE_SECTIONS))
 
     @cached_property
     def index_line(self) -> str:

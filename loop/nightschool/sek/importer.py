@@ -250,7 +250,12 @@ def _refuse_taken(root: Path, bootstrap: str, sources: Sequence[Source], fresh: 
     for source in sources:
         if source.name.removesuffix(".orig") in BOOTSTRAPS and source.name.endswith(".orig"):
             raise Problem(f"{source.name} is what an import keeps of the original", "import another file")
-        if not fresh and _in_place(source, root) and source.name == bootstrap and set(SECTIONS) <= parse(source.text).keys():
+        if (
+            not fresh
+            and _in_place(source, root)
+            and source.name == bootstrap
+            and set(SECTIONS) <= parse(source.text).keys()
+        ):
             advice = "put the new text into another file and import that, or run sek import --undo first"
             raise Problem(f"{source.name} is already this tree's L0", advice)
     if not fresh:

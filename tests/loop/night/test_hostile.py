@@ -37,7 +37,7 @@ def test_an_answer_of_the_student_forges_nothing(toy: Any, words: Any, words_of_
         "## Evidence",
         "## Fix",
     ]
-    assert not [span for span in page.spans() if "forged" in span]
+    assert not [span for span in page.spans if "forged" in span]
 
 
 @pytest.mark.parametrize("text", ONE_LINE)

@@ -110,7 +110,7 @@ def view_of(state: State, traces: Sequence[Trace], budget: int) -> View:
     ordered = sorted(state.wiki.pages, key=relevance)
     kept, _ = state.maintainer.take([page.text for page in ordered], budget)
     pages = tuple(ordered[index] for index in kept[: MAX_OPTIONS // 2])
-    spans = [(page.id, span) for page in pages for span in page.spans()]
+    spans = [(page.id, span) for page in pages for span in page.spans]
     spans = seeds.some(spans, MAX_OPTIONS - len(pages), seeds.derive(state.seed, state.k, "spans"))
     shown = {page.id for page in pages}
     omitted = tuple(page.path for page in ordered if page.id not in shown)

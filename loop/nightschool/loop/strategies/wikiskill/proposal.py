@@ -43,8 +43,8 @@ def citable(state: State, traces: Sequence[Trace]) -> list[Trace]:
     """Traces that a skill may show as examples: those that fail and that no skill shows yet; when there are none, those
     that fail although one does (shown again they may stick), even where the answer is too long to be shown; then
     whatever is not shown. Where there are too many, some of them."""
-    examples = [example_of(state.reader, trace) for trace in traces]
-    pairs = list(zip(traces, examples, strict=True))
+    reader = state.reader
+    pairs = [(trace, example_of(reader, trace)) for trace in traces]
     fresh = {trace.task for trace, example in pairs if not _known(state, trace, example)}
     failing = [trace for trace in traces if not trace.passed]
     shown = [trace for trace, example in pairs if example and not trace.passed]
