@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, task
 
+from nightschool.engine import select
 from nightschool.engine.backends.scripted import ScriptedEngine
+from nightschool.engine.types import Completion, Usage
 
 SKILL = "---\nname: brief\ndescription: Be brief.\n---\n## Instructions\n- Be brief.\n"
 
@@ -74,16 +76,17 @@ def test_the_roles_that_take_part_are_the_ones_that_are_checked(place: Path, run
     assert run("evolve", "ws", "--control", "random").code == 0
 
 
-@pytest.mark.parametrize("presses", [1, 2])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_stops_the_night_and_the_same_command_goes_on(
-    place: Path, run: Run, monkeypatch: pytest.MonkeyPatch, presses: int
+    place: Path, run: Run, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
+    before = signal.getsignal(number)
+
     step, steps = ScriptedEngine.step, iter(range(1000))
 
     def pressed(engine: ScriptedEngine) -> Any:
         if next(steps) == 1:
-            for _ in range(presses):
-                os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
         return step(engine)
 
     with monkeypatch.context() as patched:
@@ -95,7 +98,12 @@ def test_ctrl_c_stops_the_night_and_the_same_command_goes_on(
     assert "stopped; go on with: nightschool evolve ws" in run("status", "ws").out
     went_on = run("evolve", "ws")
     assert went_on.code == 0 and "resuming at iteration" in went_on.err
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(number) is before
+
+
+def test_a_night_on_a_slow_backend_says_so(place: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(select, "slow", lambda backend: f"{backend} is slow here")
+    assert "loading tiny with scripted: asked for\nscripted is slow here\n" in run("evolve", "ws").err
 
 
 def test_traces_are_listed_and_shown(place: Path, run: Run) -> None:
@@ -110,12 +118,29 @@ def test_traces_are_listed_and_shown(place: Path, run: Run) -> None:
 
 def test_eval_scores_a_split_with_other_skills_and_writes_nothing(place: Path, run: Run, brief: Path) -> None:
     before = sorted((place / "ws").rglob("*"))
-    assert run("eval", "ws", "--split", "val").out == "val: 0.000 over 2 tasks with brief\n"
-    assert run("eval", "ws", "--split", "val", "--skills", "none").out == "val: 0.000 over 2 tasks with no skills\n"
+    failed = "".join(f"  val-{n}: 0.000, the answer is empty\n" for n in range(2))
+    assert run("eval", "ws", "--split", "val").out == f"val: 0.000 over 2 tasks with brief\n{failed}"
+    told = run("eval", "ws", "--split", "val", "--skills", "none").out
+    assert told == f"val: 0.000 over 2 tasks with no skills\n{failed}"
     record = json.loads(run("eval", "ws", "--skills", "ws/skills", "--repeats", "3", "--json").out)
     assert (record["split"], record["repeats"], record["changed"]) == ("test", [0.0, 0.0, 0.0], 0)
+    reason = "the answer is empty"
+    assert record["failed"] == [{"task": f"test-{n}", "score": 0.0, "reason": reason} for n in range(2)]
     assert "noise floor: 0 of 2" in run("eval", "ws", "--repeats", "2").out
     assert sorted((place / "ws").rglob("*")) == before
+
+
+def test_eval_names_no_task_that_passes_and_shortens_a_reason(
+    place: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = {"kind": "contains", "text": "x", "reason": "w" * 300}
+    (place / "ws" / "suite" / "val.jsonl").write_text(
+        task("val", 0) + task("val", 1, grader={"kind": "checks", "expected": "x", "checks": [long]})
+    )
+    monkeypatch.setattr(ScriptedEngine, "_answer", lambda engine, request: Completion("v0", "stop", Usage()))
+    first, second = run("eval", "ws", "--split", "val").out.splitlines()
+    assert first == "val: 0.500 over 2 tasks with no skills"
+    assert second.startswith("  val-1: 0.000, w") and second.endswith("…") and len(second) < 130
 
 
 def test_a_skill_is_shown_checked_and_revoked(place: Path, run: Run, brief: Path) -> None:

@@ -35,3 +35,10 @@ def test_a_picture_needs_nothing_from_elsewhere(make: ModuleType, name: str) -> 
     assert make.picture({"night": make.board, "morning": make.summary}[name](), name).startswith("<svg")
     kept = (ROOT / "docs" / "pictures" / f"{name}.svg").read_text("utf-8")
     assert "http" not in kept.replace("http://www.w3.org/2000/svg", "") and len(kept) < 40_000
+
+
+def test_the_readme_says_how_the_program_is_called_in_a_clone_and_what_making_it_needs() -> None:
+    readme, makefile = (ROOT / "README.md").read_text("utf-8"), (ROOT / "Makefile").read_text("utf-8")
+    folder = next(line.removeprefix("BIN := ") for line in makefile.splitlines() if line.startswith("BIN := "))
+    assert f"`{folder}/nightschool`" in readme and f"`. {folder}/activate`" in readme
+    assert "-m venv" in makefile and "apt install make python3-venv python3-pip" in readme

@@ -44,8 +44,24 @@ def test_a_table_of_kernels_and_times(run: Any, find: Any) -> None:
     assert "reference cpu is the specification" in lines
     assert "torch cpu agrees in 9 cases; log probabilities within 0e+00" in lines
     assert "metal gpu cannot run here: only on a Mac" in lines
-    assert "torch 5003 1" + " 1234" * 6 in lines
+    assert lines.count("torch 5003 1 float32" + " 1234" * 3) == 2
+    assert "microseconds, median; a few tokens are allowed" in lines
+    assert max(map(len, ran.out.splitlines())) <= 80
     assert "vocabulary 5003" in ran.err
+
+
+def test_each_row_of_times_has_one_dtype_and_fits_a_page(run: Any, find: Any) -> None:
+    measured = [
+        Measured("torch on cuda", Case(151_936, 32, sampling, mask, dtype), 0, 0.0, 1_234_567.0)
+        for sampling in check.SAMPLINGS
+        for mask in check.MASKS
+        for dtype in check.DTYPES
+    ]
+    find(Report([Kernel("torch on cuda", "cuda", None, "Error: " + "no " * 90)], measured, 1.5))
+    out = run("doctor", "--kernels").out
+    for dtype in check.DTYPES:
+        assert out.count(f"  {dtype}") == 2
+    assert max(map(len, out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("wrong", [{"differing": 1}, {"broken": "RuntimeError: no"}])

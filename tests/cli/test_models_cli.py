@@ -73,6 +73,8 @@ def test_list_shows_what_is_here_and_where_it_comes_from(weights: Path) -> None:
     assert listed["smollm2-135m"]["roles"] == ["student", "maintainer", "proposer", "judge"]
     text = run("models", "list").stdout
     assert "./models.toml" in text and "built in" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert max(map(len, run("models", "list", "--backend", "mlx").stdout.splitlines())) <= 80
 
 
 def test_list_shows_the_view_of_a_backend() -> None:
@@ -149,6 +151,23 @@ def test_doctor_names_the_machine_the_model_and_the_commands() -> None:
     assert f"nightschool models pull {record['largest']}" in record["commands"]
     text = run("doctor").stdout
     assert "largest that fits" in text and record["commands"][-1] in text
+
+
+def test_doctor_says_why_each_other_backend_was_not_picked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(select, "choose_backend", lambda *_: select.Choice("mlx", "asked for"))
+    monkeypatch.setattr(select, "missing", lambda backend: ["vllm"] if backend == "vllm" else [])
+    monkeypatch.setattr(select, "_mlx_gpu", lambda: False)
+    monkeypatch.setattr(select, "_nvidia", lambda: False)
+    backend = json.loads(run("doctor", "--json").stdout)["backend"]
+    assert backend["slow"] == "MLX has no GPU here: on a CPU it is some ten times slower than transformers"
+    assert backend["not_chosen"] == {
+        "vllm": 'no NVIDIA GPU here; not installed: vllm (pip install "nightschool[cuda]")',
+        "transformers": "mlx suits this machine better; --backend transformers works too",
+        "openai": "for a model on a server that you run (docs/servers.md)",
+    }
+    lines = [" ".join(line.split()) for line in run("doctor").stdout.splitlines()]
+    assert f"slow {backend['slow']}" in lines
+    assert all(f"not {name} {reason}" in lines for name, reason in backend["not_chosen"].items())
 
 
 def test_a_student_on_a_server_needs_nothing_here() -> None:

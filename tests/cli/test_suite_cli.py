@@ -50,3 +50,32 @@ def test_list_names_the_generated_suites(flags: tuple[str, ...]) -> None:
     if flags:
         assert [row["name"] for row in json.loads(result.stdout)] == ["runbook", "style"]
     assert "The runbook suite: sixteen things" in result.stdout
+
+
+def broken(folder: Path) -> Path:
+    """A suite with a fault in its toml, two bad lines of a split, a repeated id and a split that is not there."""
+    suite = materialise("runbook", folder / "suite").folder
+    good = (suite / "val.jsonl").read_text().splitlines()
+    (suite / "suite.toml").write_text((suite / "suite.toml").read_text() + "\n[more]\n")
+    train = (suite / "train.jsonl").read_text().splitlines()
+    train[1], train[3] = "{", '{"id": "x"}'
+    (suite / "train.jsonl").write_text("\n".join(train) + "\n")
+    (suite / "val.jsonl").write_text("\n".join([*good, good[0]]) + "\n")
+    (suite / "test.jsonl").unlink()
+    return suite
+
+
+def test_check_tells_all_that_is_wrong(tmp_path: Path) -> None:
+    suite = broken(tmp_path)
+    result = run("check", str(suite))
+    assert (result.exit_code, result.stdout) == (2, "")
+    told = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    count = len((suite / "val.jsonl").read_text().splitlines())
+    assert [line.split(": ")[1] for line in told] == [
+        *(f"{suite}/suite.toml:{len((suite / 'suite.toml').read_text().splitlines())}", f"{suite}/train.jsonl:2"),
+        *(f"{suite}/train.jsonl:4", str(suite), f"{suite}/val.jsonl:{count}"),
+    ]
+    assert result.stderr.count("\n  try: ") == 5 and result.stderr.endswith("\n5 faults\n")
+    found = json.loads(run("check", str(suite), "--json").stdout)["findings"]
+    assert [finding["level"] for finding in found] == ["error"] * 5
+    assert found[1]["text"].startswith(f"{suite}/train.jsonl:2: not JSON") and found[1]["try"]

@@ -20,6 +20,7 @@ from nightschool.cli import figures
 from nightschool.cli.board import Board
 from nightschool.cli.summary import summarised
 from nightschool.cli.view import Lines
+from nightschool.engine.types import Completion, Usage
 
 START = {"event": "night", "k": 4, "iterations": 3, "roles": {"student": "tiny"}}
 KEPT = {"action": "create", "skill": "house-style", "score": 0.75, "accepted": True}
@@ -70,7 +71,7 @@ def test_a_resumed_night_counts_what_was_done_before() -> None:
     board = Board("ws", lambda: 0.0)
     board.begin(EVENTS)
     text = "\n".join(drawn(board.render(), 80))
-    assert "1m 50s, 3m left" in text and "0.250 → 0.750" in text
+    assert "1 min 50 s, 3 min left" in text and "0.250 → 0.750" in text
 
 
 def test_lines_tell_a_resumed_night_and_a_new_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,14 +85,53 @@ def test_lines_tell_a_resumed_night_and_a_new_one(capsys: pytest.CaptureFixture[
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"thought":"so","action":"read_file","path":"traces/t1"}', "reads traces/t1 (41 tokens, 1 min 05 s)"),
+        (
+            '{"thought":"so","action":"finish","proposal":{"action":"no_action","reason":"x"}}',
+            "finishes with no_action",
+        ),
+        ('{"create":[],"log":"x"}', "replies (41 tokens, 1 min 05 s)"),
+    ],
+)
+def test_lines_tell_each_turn(capsys: pytest.CaptureFixture[str], text: str, told: str) -> None:
+    Lines().turn(3, "proposer", 2, Completion(text, "stop", Usage(generated_tokens=41), seconds=65.2))
+    assert capsys.readouterr().err.startswith(f"[3]   proposer, turn 2: {told}")
+
+
+def test_a_turn_may_be_cut_off_and_a_server_may_not_count(capsys: pytest.CaptureFixture[str]) -> None:
+    Lines().turn(3, "maintainer", 1, Completion('{"crea', "length", Usage(generated_tokens=None), valid=False))
+    assert capsys.readouterr().err == "[3]   maintainer, turn 1: a reply that was cut off (0 s)\n"
+
+
+def test_the_board_counts_turns(board: Board) -> None:
+    board.stage(6, "propose", 1)
+    board.turn(6, "proposer", 2, Completion("{}", "stop", Usage()))
+    assert "proposing a change, turn 3" in "\n".join(drawn(board.render(), 80))
+
+
+def test_lines_and_board_tell_why_a_reply_went_back(board: Board, capsys: pytest.CaptureFixture[str]) -> None:
+    event = {"event": "proposal", "k": 6, "refused": ['the text "---" has no letter', "x" * 300]}
+    Lines().event(event)
+    board.event(event)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == '[6] the proposer\'s reply went back: the text "---" has no letter'
+    assert told[1].endswith("x…") and len(told[1]) < 150
+    assert 'the proposer\'s reply went back: the text "---" has' in "\n".join(drawn(board.render(), 80))
+
+
 def test_data_goes_to_stdout_and_talk_to_stderr(place: Path, run: Run) -> None:
     ran = run("evolve", "ws", "--json")
     record = json.loads(ran.out)
     assert (ran.code, record["state"], len(record["iterations"])) == (0, "finished", 1)
     assert ran.err.startswith("loading tiny with scripted") and "[0] baseline: val 0.000\n" in ran.err
+    assert "[1] studying the traces\n[1]   maintainer, turn 1: replies (" in ran.err
+    assert re.search(r"\[1\]   proposer, turn 1: reads traces/train-\d .*\n\[1\]   proposer, turn 2: ", ran.err)
     assert json.loads(run("status", "ws", "--json").out) == record
     text = run("status", "ws", "--watch").out  # no night runs, so it ends
-    assert text.startswith("./suite  tiny · gate strict") and "undo" not in text
+    assert text.startswith("toy (./suite)  tiny · gate strict") and "undo" not in text
     assert not any(line.endswith(" ") for line in text.splitlines()) and "\x1b" not in text
 
 
@@ -104,16 +144,19 @@ def test_each_command_that_shows_data_has_json(place: Path, run: Run, command: s
 
 
 def test_the_summary_shows_what_was_kept_and_how_to_undo_it() -> None:
-    record = {
+    record: dict[str, Any] = {
         "state": "finished",
         "ended": "val is perfect",
-        "suite": "s",
+        "suite": "./mine",
+        "suite_name": "desk",
+        "planned": 3,
         "control": "none",
         "seed": 1,
         "gate": "strict",
         "model": "tiny",
         "baseline": 0.25,
         "best": 0.75,
+        "injected": 812.4,
         "seconds": 3723.0,
         "iterations": [{"k": 5, **KEPT, "reason": "val 0.750 is above the best so far, 0.250"}],
         "replies": {"total": 4, "valid": 4, "retried": 1, "degraded": 0},
@@ -123,16 +166,20 @@ def test_the_summary_shows_what_was_kept_and_how_to_undo_it() -> None:
     text = "\n".join(line.rstrip() for line in drawn(summarised("ws", record), 80))
     assert "✓ kept" in text and 'nightschool skills revoke house-style ws --reason "..."' in text
     assert "test   0.250 → 0.500  gain +0.250, 95% interval +0.000 to +0.500, p 0.500" in text
-    assert "1h 02m" in text and "25% from the cache" in text and "4 of 4" in text
+    assert "desk (./mine)  tiny · gate strict" in text and "1 of 3 iterations" in " ".join(text.split())
+    assert "1 h 02 min" in text and "25% from the cache" in text and "4 of 4" in text
     for width in (40, 60):
         assert max(map(len, drawn(summarised("ws", record), width))) <= width
+    revoked = {**record, "iterations": [{**item, "revoked": True} for item in record["iterations"]]}
+    text = "\n".join(drawn(summarised("ws", revoked), 80))
+    assert "✗ revoked" in text and "kept" not in text and "undo" not in text
 
 
 def test_figures() -> None:
     assert figures.sparkline([0.0, 0.5, 1.0]) == "▁▅█"
-    assert [figures.clock(n) for n in (9, 61, 3720)] == ["9s", "1m 01s", "1h 02m"]
+    assert [figures.clock(n) for n in (9, 61, 3720)] == ["9 s", "1 min 01 s", "1 h 02 min"]
     assert [figures.chance(p) for p in (0.0335, 0.0002)] == ["0.034", "< 0.001"]
-    assert [figures.about(n) for n in (9, 61, 3720)] == ["9s", "1m", "1h 02m"]
+    assert [figures.about(n) for n in (9, 61, 3720)] == ["9 s", "1 min", "1 h 02 min"]
 
 
 @pytest.mark.parametrize(("changes", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)], ids=["colour", "NO_COLOR"])

@@ -79,6 +79,41 @@ def test_a_missing_package_names_the_extra(machine: pytest.MonkeyPatch) -> None:
     assert "torch" in caught.value.what and caught.value.advice == 'pip install "nightschool[cpu]"'
 
 
+def test_a_backend_that_cannot_be_used_names_one_that_can(machine: pytest.MonkeyPatch) -> None:
+    machine.setattr(select, "missing", lambda backend: ["vllm"] if backend == "vllm" else [])
+    with pytest.raises(Problem, match="the vllm backend needs vllm") as caught:
+        open_engine(SPEC, backend="vllm")
+    assert caught.value.advice == 'pip install "nightschool[cuda]", or --backend transformers, which is installed'
+
+
+@pytest.mark.parametrize(("name", "hint"), [("vlm", "did you mean 'vllm'? "), ("zzz", "")])
+def test_an_unknown_backend_names_those_that_can_be_used(machine: pytest.MonkeyPatch, name: str, hint: str) -> None:
+    machine.setattr(select, "missing", lambda backend: ["torch"] if backend in ("vllm", "transformers") else [])
+    with pytest.raises(Problem, match=f"no backend is called '{name}'") as caught:
+        choose_backend(SPEC, name)
+    assert caught.value.advice == (
+        f"{hint}here mlx and openai can be used; vllm needs an NVIDIA GPU and "
+        'pip install "nightschool[cuda]"; transformers needs pip install "nightschool[cpu]"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("system", "cuda", "slow"), [("linux", False, True), ("linux", True, False), ("darwin", False, False)]
+)
+def test_mlx_without_a_gpu_is_told(
+    machine: pytest.MonkeyPatch, tmp_path: Path, system: str, cuda: bool, slow: bool
+) -> None:
+    (tmp_path / "mlx").mkdir()
+    (tmp_path / ("mlx_cuda_12-0.32.dist-info" if cuda else "mlx_cpu-0.32.dist-info")).mkdir()
+    found = SimpleNamespace(submodule_search_locations=[str(tmp_path / "mlx")])
+    machine.setattr(select, "find_spec", lambda name: found)
+    machine.setattr(sys, "platform", system)
+    machine.setattr(platform, "machine", lambda: "arm64")
+    machine.setattr(shutil, "which", lambda name: "/usr/bin/nvidia-smi")
+    assert (select.slow("mlx") is not None) == slow
+    assert select.slow("transformers") is None
+
+
 def test_a_model_that_is_not_there_names_the_command(machine: pytest.MonkeyPatch) -> None:
     with pytest.raises(Problem) as caught:
         open_engine(replace(SPEC, source="hf:a/b@main"), backend="transformers")

@@ -79,6 +79,8 @@ def test_the_cases_cover_every_shape_sampling_mask_and_dtype() -> None:
     assert len(cases) == len(set(cases)) == 81
     for name, all_of_it in (("width", check.WIDTHS), ("batch", check.BATCHES), ("dtype", check.DTYPES)):
         assert {getattr(case, name) for case in cases} == set(all_of_it)
+    shapes = {(case.width, case.batch): case.dtype for case in cases}
+    assert all(case.dtype == shapes[case.width, case.batch] for case in cases)
     for case in SMALL:
         given = check.make(case)
         assert torch.equal(torch.from_numpy(given.logits).bfloat16().float(), torch.from_numpy(given.logits))

@@ -70,7 +70,11 @@ def test_checks_make_smaller_gains_visible() -> None:
             {"val": task("v", "Do I run [mop.sh]?", expected="Mop.sh")},
             "warning: 1 task in val with the expected answer in the prompt: v",
         ),
-        ({"train": task("t", "Is it X1-b, or not?", expected="x1")}, None),
+        (
+            {"train": task("t", "Is it X1-b, or not?", expected="x1")},
+            "warning: 1 task in train with the expected answer in the prompt: t",
+        ),
+        ({"train": task("t", "Is it X1-b, or not?", "exact", "x1")}, None),
         ({"train": task("t", "A or B?", "choice", "A", options=["A", "B"])}, None),
         (
             {

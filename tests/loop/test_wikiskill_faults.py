@@ -108,7 +108,7 @@ def test_a_blank_description_goes_back(random_state: Made) -> None:
     state, traces = random_state(5, pages=0, skills=0)
     made = {"action": "create", "name": "house", "description": "  ", "when": ["a"], "when_not": ["b"]}
     made |= {"instructions": ["c"], "examples": [traces[0].task]}
-    with pytest.raises(Unusable, match="description"):
+    with pytest.raises(Unusable, match="no letter"):
         proposer.act(state, traces, {"action": "finish", "proposal": made})
 
 

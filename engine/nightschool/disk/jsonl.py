@@ -21,9 +21,14 @@ from nightschool.disk.files import append, explained
 
 def read(path: Path) -> list[tuple[int, dict[str, Any]]]:
     """The objects of a JSON lines file, each with its line number."""
+    return [(number, record(line, f"{path}:{number}")) for number, line in lines(path)]
+
+
+def lines(path: Path) -> list[tuple[int, bytes]]:
+    """The lines of such a file that are not blank, each with its number: for `record`, one by one."""
     with explained(path):
-        lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
-    return [(number, _record(line, f"{path}:{number}")) for number, line in enumerate(lines, start=1) if line.strip()]
+        raw = path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
+    return [(number, line) for number, line in enumerate(raw, start=1) if line.strip()]
 
 
 class AppendLog:
@@ -61,7 +66,8 @@ class AppendLog:
                 os.close(fd)
 
 
-def _record(line: bytes, where: str) -> dict[str, Any]:
+def record(line: bytes, where: str) -> dict[str, Any]:
+    """The object of one line; a Problem that opens with `where` for anything else."""
     try:
         value = json.loads(line.decode(), object_pairs_hook=_object, parse_float=_number, parse_constant=_number)
         if "\\u" in line.decode():

@@ -11,11 +11,12 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nightschool.disk.errors import Problem, nearest
@@ -34,6 +35,8 @@ PACKAGES = {
 }
 """Backend -> the packages that it needs."""
 EXTRAS = {"mlx": "mlx", "vllm": "cuda", "transformers": "cpu"}
+"""What loads a model on this machine, and the extra of this package that brings it."""
+SLOW_MLX = "MLX has no GPU here: on a CPU it is some ten times slower than transformers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +51,15 @@ def choose_backend(spec: ModelSpec | None, requested: str | None = None) -> Choi
     """The backend for this model (`None`: for any) on this machine."""
     if requested is not None:
         if requested not in PACKAGES:
-            raise Problem(f"no backend is called {requested!r}", nearest(requested, PACKAGES))
+            raise unknown(requested)
         return Choice(requested, "asked for")
     if spec is not None and spec.backend is not None:
         return Choice(spec.backend, f"{spec.alias} is tied to it")
     if spec is not None and spec.kind == "http":
         return Choice("openai", f"{spec.alias} is on a server, {spec.host}")
-    if sys.platform == "darwin" and platform.machine() == "arm64":
+    if _apple():
         return _first("mlx", "Apple silicon")
-    if sys.platform == "linux" and shutil.which("nvidia-smi"):
+    if _nvidia():
         return _first("vllm", "an NVIDIA GPU")
     return Choice("transformers", "no Apple or NVIDIA GPU, so it runs on the CPU")
 
@@ -80,15 +83,41 @@ def missing(backend: str) -> list[str]:
     return [package for package in PACKAGES[backend] if find_spec(package) is None]
 
 
+def slow(backend: str) -> str | None:
+    """Why this backend is a poor choice on this machine, if it is; known without loading it."""
+    return SLOW_MLX if backend == "mlx" and not _mlx_gpu() else None
+
+
+def not_chosen(chosen: str) -> dict[str, str]:
+    """Every other backend that a person may ask for, and why it was not picked."""
+    return {name: _against(name, chosen) for name in (*EXTRAS, "openai") if name != chosen}
+
+
+def unknown(backend: str) -> Problem:
+    """That there is no such backend, and which there are."""
+    known = (*EXTRAS, "openai")
+    close = nearest(backend, known)
+    hint = f"{close} " if close.startswith("did you mean") else ""
+    gpu = {"vllm": "an NVIDIA GPU and "}
+    needed = [f"{name} needs {gpu.get(name, '')}{_install(name)}" for name in EXTRAS if missing(name)]
+    here = [name for name in known if not missing(name)]
+    return Problem(
+        f"no backend is called {backend!r}", hint + "; ".join([f"here {_listed(here)} can be used", *needed])
+    )
+
+
 def require(spec: ModelSpec, backend: str) -> None:
     """Refuse, before anything is loaded, a model that this backend cannot load here."""
     _refuse_unwritten(spec, backend)
     if spec.kind == "http" and backend in EXTRAS:
         raise Problem(f"{spec.alias} is on a server, {spec.host}: {backend} has nothing to load", "leave out --backend")
     if lacking := missing(backend):
+        here = sorted(
+            (name for name in EXTRAS if written(name) and not missing(name)), key=lambda name: bool(slow(name))
+        )
+        other = f", or --backend {here[0]}, which is installed" if here else ""
         raise Problem(
-            f"the {backend} backend needs {' and '.join(lacking)}, which is not installed",
-            f'pip install "nightschool[{EXTRAS[backend]}]"',
+            f"the {backend} backend needs {' and '.join(lacking)}, which is not installed", _install(backend) + other
         )
     if spec.kind == "path" and not spec.ready:
         raise Problem(f"{spec.alias}: there is no model in {spec.folder}", f"mend the source in {spec.origin}")
@@ -151,6 +180,44 @@ def _first(name: str, device: str) -> Choice:
         extra = EXTRAS[name]
         return Choice("transformers", f'{device}, but {name} is not installed (pip install "nightschool[{extra}]")')
     return Choice(name, device)
+
+
+def _apple() -> bool:
+    return sys.platform == "darwin" and platform.machine() == "arm64"
+
+
+def _nvidia() -> bool:
+    return sys.platform == "linux" and shutil.which("nvidia-smi") is not None
+
+
+def _mlx_gpu() -> bool:
+    """Whether MLX computes on a GPU here: Apple's, or NVIDIA's with MLX's own package for CUDA."""
+    return _apple() or (_nvidia() and any(path.name.startswith("mlx_cuda") for path in _beside("mlx")))
+
+
+def _beside(package: str) -> Iterator[Path]:
+    """What is installed beside a package."""
+    found = find_spec(package)
+    for place in (found.submodule_search_locations if found else None) or ():
+        yield from Path(place).parent.iterdir()
+
+
+def _install(backend: str) -> str:
+    return f'pip install "nightschool[{EXTRAS[backend]}]"'
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _against(name: str, chosen: str) -> str:
+    """Why another backend was chosen."""
+    if name == "openai":
+        return "for a model on a server that you run (docs/servers.md)"
+    unfit = "no NVIDIA GPU here" if name == "vllm" and not _nvidia() else slow(name)
+    lacking = missing(name)
+    absent = f"not installed: {', '.join(lacking)} ({_install(name)})" if lacking else ""
+    return "; ".join(filter(None, (unfit, absent))) or f"{chosen} suits this machine better; --backend {name} works too"
 
 
 def _refuse_unwritten(spec: ModelSpec, backend: str) -> None:

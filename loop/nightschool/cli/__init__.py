@@ -2,7 +2,7 @@
 
 Commands are thin; each loads what it needs when it runs, so that `--help` loads no model library. `sek context`, which runs
 at every prompt of an agent, does not even load the parser. Exit codes: 0; 1 lint or regression; 2 bad input; 3 stopped by
-the machine, resumable; 130 stopped by Ctrl-C, resumable.
+the machine, resumable; 130 stopped by Ctrl-C or SIGTERM, resumable.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from nightschool.disk.errors import Problem
 
 HOOK = ["sek", "context"]
+STOPPED = 130
+"""The exit code after Ctrl-C or SIGTERM."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

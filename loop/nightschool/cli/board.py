@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -19,7 +19,10 @@ from rich.table import Table
 from rich.text import Text
 
 from nightschool.cli.figures import about, clock, sparkline
-from nightschool.cli.view import STAGES, told, verdict
+from nightschool.cli.view import STAGES, refusals, told, verdict
+
+if TYPE_CHECKING:
+    from nightschool.engine.types import Completion
 
 SHOWN = 8
 MARKS = {"kept": ("✓", "bold green"), "rejected": ("✗", "dim"), "no change": ("·", "dim")}
@@ -35,7 +38,7 @@ class Board:
         self.before = 0.0
         """Seconds of the night before this process took it up."""
         self.first, self.iterations, self.settled = 0, 0, 0
-        self.k, self.name, self.total, self.done, self.tokens = 0, "", 0, 0, 0
+        self.k, self.name, self.total, self.done, self.tokens, self.turns = 0, "", 0, 0, 0, 0
         self.seconds: dict[int, float] = {}
         """By iteration, of events that are journaled."""
         self.scores: list[float] = []
@@ -57,12 +60,16 @@ class Board:
 
     def stage(self, k: int, name: str, total: int) -> None:
         """Another stage."""
-        self.k, self.name, self.total, self.done, self.tokens = k, name, total, 0, 0
+        self.k, self.name, self.total, self.done, self.tokens, self.turns = k, name, total, 0, 0, 0
         self.stage_begun = self._now()
 
     def tick(self, done: int, tokens: int) -> None:
         """More done."""
         self.done, self.tokens = done, self.tokens + tokens
+
+    def turn(self, k: int, role: str, number: int, reply: Completion) -> None:
+        """One more of the maintainer or the proposer."""
+        self.turns = number
 
     def event(self, record: Mapping[str, Any]) -> None:
         """Keep what the board shows."""
@@ -79,6 +86,7 @@ class Board:
                 self.scores.append(record["score"])
             if record["accepted"]:
                 self.best = record["score"]
+        self.lines += [(str(k), Text(f"· {text}", "dim")) for text in refusals(record)]
         text = told(record)
         if text:
             told_by = Text.assemble((f"{mark} ", style), (text, "green" if "green" in style else style))
@@ -105,7 +113,8 @@ class Board:
         grid.add_column(no_wrap=True, justify="right")
         whole = ProgressBar(max(self.iterations, 1), self.settled, complete_style="cyan", finished_style="cyan")
         grid.add_row(Text(self._where(), style="bold"), whole, Text(self._time()))
-        stage = Text(STAGES.get(self.name, "loading the model"), overflow="ellipsis")
+        turns = f", turn {self.turns + 1}" if self.turns else ""
+        stage = Text(STAGES.get(self.name, "loading the model") + turns, overflow="ellipsis")
         if self.total > 1:
             bar = ProgressBar(self.total, self.done, complete_style="green", finished_style="green")
             grid.add_row(stage, bar, Text(self._speed(), style="dim"))

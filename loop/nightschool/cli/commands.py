@@ -18,6 +18,7 @@ from nightschool.cli import (
     suite,
     trace,
     usage,
+    wiki,
 )
 
 app = typer.Typer(
@@ -38,6 +39,7 @@ app.add_typer(skills.app, name="skills")
 app.add_typer(suite.app, name="suite")
 app.command("route")(route.route)
 app.add_typer(sek.app, name="sek")
+app.add_typer(wiki.app, name="wiki")
 app.add_typer(models.app, name="models")
 app.add_typer(bench.app, name="bench")
 app.command("doctor")(doctor.doctor)

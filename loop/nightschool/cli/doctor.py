@@ -55,6 +55,8 @@ def doctor(
         ("accelerator", _accelerator(device["accelerator"])),
         ("power", _power(device["power"])),
         ("backend", f"{backend['name']}: {backend['reason']}"),
+        *([("slow", backend["slow"])] if backend["slow"] else []),
+        *((f"not {name}", reason) for name, reason in backend["not_chosen"].items()),
         ("missing", ", ".join(backend["missing"]) or "nothing"),
         ("installed", ", ".join(installed)),
         ("models here", ", ".join(ready) or "none"),
@@ -73,7 +75,7 @@ def examine(models_file: Path | None = None) -> dict[str, Any]:
     from nightschool.cli.models import record, views
     from nightschool.engine.device import largest_alias_that_fits, this_device
     from nightschool.engine.models import load_models
-    from nightschool.engine.select import choose_backend, missing
+    from nightschool.engine.select import choose_backend, missing, not_chosen, slow
 
     models, device = load_models(models_file), this_device()
     seen = views(models, None)
@@ -84,7 +86,13 @@ def examine(models_file: Path | None = None) -> dict[str, Any]:
     chosen = served.alias if served else largest or models.roles.student
     return {
         "device": device.as_json(),
-        "backend": {"name": choice.name, "reason": choice.reason, "missing": missing(choice.name)},
+        "backend": {
+            "name": choice.name,
+            "reason": choice.reason,
+            "slow": slow(choice.name),
+            "missing": missing(choice.name),
+            "not_chosen": not_chosen(choice.name),
+        },
         "packages": {name: _version(name) for name in PACKAGES},
         "models": listed,
         "student": models.roles.student,
@@ -110,8 +118,8 @@ def _commands(backend: str, lacking: list[str], alias: str, listed: list[dict[st
 
     ready = any(item["alias"] == alias and item["ready"] for item in listed)
     commands = [f'pip install "nightschool[{EXTRAS[backend]}]"'] if lacking else []
-    commands += [] if ready else [f"nightschool models pull {alias}"]
-    return [*commands, f"nightschool models check {alias}", f"nightschool evolve --model {alias}"]
+    commands += [] if ready else [output.command("models", "pull", alias)]
+    return [*commands, output.command("models", "check", alias), output.command("evolve", "--model", alias)]
 
 
 def _version(package: str) -> str | None:

@@ -59,6 +59,8 @@ def opener(
             return uniform(select.resolve(models, student, config.backend)[0])
         spec, choice = select.resolve(models, alias, config.backend)
         say(f"loading {alias} with {choice.name}: {choice.reason}")
+        if warning := select.slow(choice.name):
+            say(warning)
         spec, best = settled(space, spec, select.measure)
         return select.open_engine(spec, backend=choice.name, width=width or best, say=say)
 

@@ -29,11 +29,12 @@ def evaluate(
     backend: Backend = None,
     as_json: Json = False,
 ) -> None:
-    """Score one split with the accepted skills, others, or none.
+    """Score one split with the accepted skills, others, or none, and name the tasks that fail.
 
-    It is no night: neither the journal nor skills/ change.
+    It is no night: neither the journal nor skills/ change. With --repeats the failed tasks are those of the first run.
     """
     from nightschool.cli import engines
+    from nightschool.cli.view import shortened
     from nightschool.disk.errors import Problem, nearest
     from nightschool.loop.evaluate import SPLITS
     from nightschool.loop.evaluate import evaluate as run
@@ -64,6 +65,8 @@ def evaluate(
         return
     scores = ", ".join(f"{item['score']:.3f}" for item in records)
     print(f"{split}: {scores} over {record['tasks']} tasks with {', '.join(record['skills']) or 'no skills'}")
+    for item in record["failed"]:
+        print(f"  {item['task']}: {item['score']:.3f}, {shortened(' '.join(item['reason'].split()))}")
     if repeats > 1:
         print(f"noise floor: {sum(floor)} of {len(floor)} repeated answers scored differently")
 

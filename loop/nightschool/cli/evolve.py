@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
-from nightschool.cli import output
+from nightschool.cli import STOPPED, output
 from nightschool.cli.options import HERE, Backend, Dir, Json, Model, ModelsFile, every_role
-
-if TYPE_CHECKING:
-    from nightschool.loop.crew import Crew
 
 
 def evolve(
@@ -39,6 +34,15 @@ def evolve(
     student_temperature: Annotated[
         float | None, typer.Option(metavar="T", help="Sampling noise of the student; 0 is none.")
     ] = None,
+    inject: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which skills a task's student reads: full (all) or routed.")
+    ] = None,
+    test_wiki: Annotated[
+        bool | None,
+        typer.Option(
+            "--test-wiki", help="Let the student look into the wiki, on the test split only.", show_default=False
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any key of [evolve] (docs/suites.md), written as there."),
@@ -48,10 +52,10 @@ def evolve(
 ) -> None:
     """Run a night, or go on with the one that was stopped.
 
-    Flags win over [evolve] in suite.toml and are kept in config.json. Ctrl-C stops at the next step (exit code 130); the
-    same command goes on.
+    Flags win over [evolve] in suite.toml and are kept in config.json. Ctrl-C stops at the next step, twice at once (exit
+    code 130); the same command goes on.
     """
-    from nightschool.cli import engines, view
+    from nightschool.cli import engines, stopping, view
     from nightschool.cli.summary import summary
     from nightschool.loop.crew import Interrupted
     from nightschool.loop.evolve import evolve as run
@@ -69,24 +73,26 @@ def evolve(
         "control": control,
         "min_reads": min_reads,
         "student_temperature": student_temperature,
+        "inject": inject,
+        "test_wiki": test_wiki,
     }
     config = resolve(
         space, assigned(settings or ()) | {key: value for key, value in flags.items() if value is not None}
     )
     models = engines.load_models(models_file)
     roles = engines.roles(models, config)
+    farewell = f"stopped; go on with: {output.command('evolve', folder)}"
     try:
         with view.watch(space) as watcher:
             opener = engines.opener(models, config, space, width=width, say=watcher.note)
             beside = engines.together(models, config)
-            with (
-                open_night(space, config, roles, opener, watcher, together=beside) as night,
-                _interruptible(night.crew, watcher.note),
-            ):
+            stops = stopping.Stops(farewell, watcher.note)
+            with stops.watching(), open_night(space, config, roles, opener, watcher, together=beside) as night:
+                stops.crew = night.crew
                 run(night)
-    except (Interrupted, KeyboardInterrupt):
-        output.say(f"stopped; go on with: nightschool evolve {folder}")
-        raise typer.Exit(130) from None
+    except Interrupted:
+        output.say(farewell)
+        raise typer.Exit(STOPPED) from None
     record = status(space)
     output.data(record) if as_json else summary(space, record)
 
@@ -111,20 +117,3 @@ def assigned(pairs: Sequence[str]) -> dict[str, Any]:
         except tomllib.TOMLDecodeError:
             found[names[key]] = text
     return found
-
-
-@contextmanager
-def _interruptible(crew: Crew, say: Callable[[str], None]) -> Iterator[None]:
-    """The first Ctrl-C stops at the next step, the second at once."""
-
-    def stop(number: int, frame: object) -> None:
-        if crew.stopping:
-            raise KeyboardInterrupt
-        crew.stopping = True
-        say("stopping after this step; Ctrl-C again stops at once")
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -13,16 +13,16 @@ def sparkline(scores: Sequence[float]) -> str:
 
 
 def clock(seconds: float) -> str:
-    """`2h 05m`, `3m 20s`, `12s`."""
+    """`1 h 12 min`, `4 min 05 s`, `8 s`."""
     whole = int(seconds)
     if whole >= 3600:
-        return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
-    return f"{whole // 60}m {whole % 60:02d}s" if whole >= 60 else f"{whole}s"
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
 
 
 def about(seconds: float) -> str:
-    """An estimate: `2h 05m`, `3m`, `40s`."""
-    return clock(seconds) if not 60 <= seconds < 3600 else f"{round(seconds / 60)}m"
+    """An estimate: `1 h 12 min`, `4 min`, `40 s`."""
+    return clock(seconds) if not 60 <= seconds < 3600 else f"{round(seconds / 60)} min"
 
 
 def score(value: float | None) -> str:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SPECIFICATION = "reference"
 COLUMNS = ("greedy", "temperature", "top-k, top-p")
+ALLOWED = {"none": "every token is allowed", "tiny": "a few tokens are allowed"}
+"""The masks that are shown."""
 
 
 def check_kernels(as_json: bool) -> None:
@@ -32,14 +34,12 @@ def check_kernels(as_json: bool) -> None:
 
 def _show(report: Report) -> None:
     rows = [_verdict(kernel, [m for m in report.measured if m.kernel == kernel.name]) for kernel in report.kernels]
-    output.table(("kernel", "device", "against the specification"), rows)
-    print()
-    order = [kernel.name for kernel in report.kernels]
-    shapes = {(order.index(m.kernel), m.case.width, m.case.batch) for m in report.measured}
-    masked = [f"{name}, few allowed" for name in COLUMNS]
-    columns = ("kernel", "vocabulary", "batch", *COLUMNS, *masked)
-    times = [_times(report, order[kernel], width, batch) for kernel, width, batch in sorted(shapes)]
-    output.table(columns, times, title="microseconds, median; float32, float16 and bfloat16 take turns")
+    output.table(("kernel", "device", "against the specification"), rows, width=output.PAGE)
+    columns = ("kernel", "vocabulary", "batch", "dtype", *COLUMNS)
+    for mask, allowed in ALLOWED.items():
+        print()
+        title = f"microseconds, median; {allowed}"
+        output.table(columns, _times(report, mask), title=title, width=output.PAGE)
 
 
 def _verdict(kernel: Kernel, measured: Sequence[Measured]) -> tuple[str, str, str]:
@@ -55,11 +55,19 @@ def _verdict(kernel: Kernel, measured: Sequence[Measured]) -> tuple[str, str, st
     return kernel.name, kernel.device, f"{told}; log probabilities within {worst:.0e}"
 
 
-def _times(report: Report, kernel: str, width: int, batch: int) -> list[str]:
-    found = {
-        (m.case.mask, m.case.sampling): m.microseconds
-        for m in report.measured
-        if (m.kernel, m.case.width, m.case.batch) == (kernel, width, batch)
-    }
-    cells = [found.get((mask, sampling)) for mask in ("none", "tiny") for sampling in COLUMNS]
-    return [kernel, str(width), str(batch), *("-" if cell is None else f"{cell:.0f}" for cell in cells)]
+def _times(report: Report, mask: str) -> list[tuple[str, ...]]:
+    """A row for each kernel, shape and dtype that was timed under this mask."""
+    order = [kernel.name for kernel in report.kernels]
+    found: dict[tuple[int, int, int, str], dict[str, float]] = {}
+    for m in report.measured:
+        if m.case.mask == mask:
+            row = found.setdefault((order.index(m.kernel), m.case.width, m.case.batch, m.case.dtype), {})
+            row[m.case.sampling] = m.microseconds
+    return [
+        (order[n], str(width), str(batch), dtype, *(_cell(found[n, width, batch, dtype].get(name)) for name in COLUMNS))
+        for n, width, batch, dtype in sorted(found)
+    ]
+
+
+def _cell(microseconds: float | None) -> str:
+    return "-" if microseconds is None else f"{microseconds:.0f}"

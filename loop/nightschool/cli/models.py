@@ -9,7 +9,7 @@ import typer
 
 from nightschool.cli import output
 from nightschool.cli.options import Backend, Json, ModelsFile
-from nightschool.disk.errors import Problem, nearest
+from nightschool.disk.errors import Problem
 
 if TYPE_CHECKING:
     from nightschool.engine.models import Models, ModelSpec
@@ -29,7 +29,7 @@ def list_models(models_file: ModelsFile = None, backend: Backend = None, as_json
         output.data(records)
         return
     columns = ("model", "here", "GB", "context", "roles", "source", "from")
-    output.table(columns, [_row(item) for item in records])
+    output.table(columns, [_row(item) for item in records], width=output.PAGE)
 
 
 @app.command()
@@ -77,7 +77,7 @@ def add(
     files.write_atomic(target, after)
     output.say(f"added to {target}:")
     print(entry.rstrip())
-    output.say(f"next: nightschool models check {name}")
+    output.say(f"next: {output.command('models', 'check', name)}")
 
 
 @app.command()
@@ -124,10 +124,10 @@ def path(
 def views(models: Models, backend: str | None) -> list[ModelSpec]:
     """Every model as its backend on this machine sees it, or as another does that has it."""
     from nightschool.engine.models_toml import BACKENDS
-    from nightschool.engine.select import choose_backend
+    from nightschool.engine.select import choose_backend, unknown
 
     if backend is not None and backend not in BACKENDS:
-        raise Problem(f"no backend is called {backend!r}", nearest(backend, BACKENDS))
+        raise unknown(backend)
     found: dict[str, ModelSpec] = {}
     for name in (choose_backend(None, backend).name, *BACKENDS):
         for spec in models.available(name):
@@ -156,7 +156,7 @@ def _row(item: dict[str, Any]) -> tuple[str, ...]:
     size = f"{item['weights_gb']:g}" if item["weights_gb"] else "-"
     roles = "all" if len(item["roles"]) == 4 else ", ".join(item["roles"])
     cells = (item["alias"], "yes" if item["ready"] else "no", size, str(item["context"]), roles)
-    return (*cells, item["source"].partition("#")[0], _place(item["origin"]))
+    return (*cells, item["source"].partition("#")[0].removesuffix("@main"), _place(item["origin"]))
 
 
 def _place(origin: str) -> str:

@@ -37,5 +37,5 @@ def new(
     create(folder, suite, Config(suite=suite, models=every_role(model) or {}, backend=backend, seed=seed))
     output.say(f"made {folder} with suite {suite} and model {student.alias}")
     if not student.ready:
-        output.say(f"next: nightschool models pull {student.alias}")
-    output.say(f"next: nightschool evolve{'' if folder == HERE else f' {folder}'}")
+        output.say(f"next: {output.command('models', 'pull', student.alias)}")
+    output.say(f"next: {output.command('evolve', folder)}")

@@ -35,11 +35,16 @@ def route(
         output.say(f"left out: {problem.what}")
 
 
+def _why(load: Any) -> str:
+    """Why a page is here, under its path."""
+    return f"{'':10}{load.trigger}: {load.keyword}" if load.keyword else f"{'':10}{load.trigger}"
+
+
 def _draw(found: Any) -> None:
-    rows = [(load.path, str(load.tokens), load.trigger, load.keyword) for load in found.loads]
-    rows += [(load.path, str(load.tokens), load.trigger, f"{load.keyword} (past the budget)") for load in found.dropped]
+    rows = [(str(load.tokens), f"{load.path}\n{_why(load)}") for load in found.loads]
+    rows += [(str(load.tokens), f"{load.path}\n{_why(load)}, past the budget") for load in found.dropped]
     if rows:
-        output.table(("page", "tokens", "trigger", "keyword"), rows)
+        output.listing(("tokens", "page"), rows)
     about = ", estimated: no tokenizer on this machine" if found.estimated else ""
     loaded = sum(load.tokens for load in found.loads)
     typer.echo(

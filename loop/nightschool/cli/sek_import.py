@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from nightschool.sek.importer import Plan
     from nightschool.sek.lint import Finding
 
+LONGEST = 60
+"""Characters of a text that a notice shows."""
+
 
 def add(app: typer.Typer) -> None:
     """Add these commands to `nightschool sek`."""
@@ -209,20 +212,24 @@ def _draw(made: Plan, dry_run: bool, estimated: bool) -> None:
         return
     for each in made.duplicates:
         place = f"{each.first_source}:{each.first_line}"
-        output.say(f"kept once: {each.source}:{each.line} is {place}: {' '.join(each.text.split())[:60]}")
-    rows = [(made.bootstrap, str(made.l0), "L0, in every session")]
-    rows += (
-        [("wiki/rules/always.md", str(made.always), "rules past L0's budget, in every session")] if made.always else []
-    )
-    rows += [(page.path, str(made.counts[page.path]), page.title) for page in made.pages]
-    output.table(("file", "tokens", "what it holds"), rows)
-    share = 100 * made.after / made.before if made.before else 0
+        output.say(f"kept once: {each.source}:{each.line} is {place}: {_cut(' '.join(each.text.split()))}")
+    rows = [(str(made.l0), f"{made.bootstrap}  (L0, in every session)")]
+    rows += [(str(made.always), "wiki/rules/always.md  (past L0's budget, in every session)")] if made.always else []
+    rows += [(str(made.counts[page.path]), page.path) for page in made.pages]
+    output.listing(("tokens", "file"), rows)
+    share = f" ({100 * made.after / made.before:.0f}%)" if made.before > made.after else ""
     about = ", estimated: no tokenizer on this machine" if estimated else ""
-    typer.echo(f"every session paid {made.before} tokens, now {made.after} ({share:.0f}%{about})")
+    typer.echo(f"every session paid {made.before} tokens, now {made.after}{share}{about}")
     if dry_run:
         output.say("nothing was written: leave out --dry-run to do it")
     else:
         output.say(f"{len(made.pages)} pages in {made.root}; nightschool sek import --undo takes it back")
+        output.say("next: nightschool sek hook --install claude-code (prompts then bring their pages along), and")
+        output.say("      nightschool sek init --agent NAME (gives the agent /register, /promote and /revoke)")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1].rstrip() + "…"
 
 
 def _show(mended: Sequence[Finding], found: Sequence[Finding], notes: bool, fixed: bool) -> None:

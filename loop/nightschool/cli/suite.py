@@ -6,6 +6,7 @@ What is checked is told in nightschool.loop.suite_check; the format, in docs/sui
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ import typer
 
 from nightschool.cli import output
 from nightschool.cli.options import HERE, Json
+from nightschool.disk.errors import Problem
 
 app = typer.Typer(help="Look at the tasks before a night is spent on them.", no_args_is_help=True)
 
@@ -23,14 +25,17 @@ def check(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A suite, or a workspace that has one.")] = HERE,
     as_json: Json = False,
 ) -> None:
-    """Read a suite and say what it can show.
+    """Read a suite and say what it can show, or all that is wrong with it.
 
-    Exit code 1: some task cannot be graded right.
+    Exit code 1: some task cannot be graded right; 2: it cannot be read.
     """
-    from nightschool.loop.suite import load_suite
+    from nightschool.loop.suite import read_suite
     from nightschool.loop.suite_check import check_suite
 
-    suite = load_suite(folder / "suite" if (folder / "suite" / "suite.toml").is_file() else folder)
+    suite, faults = read_suite(folder / "suite" if (folder / "suite" / "suite.toml").is_file() else folder)
+    if suite is None:
+        _unreadable(faults, as_json)
+        raise typer.Exit(2)
     findings = check_suite(suite)
     counts = {"train": len(suite.train), "val": len(suite.val), "test": len(suite.test)}
     if as_json:
@@ -42,6 +47,17 @@ def check(
             typer.echo(f"{finding.level}: {finding.text}")
     if any(finding.level == "error" for finding in findings):
         raise typer.Exit(1)
+
+
+def _unreadable(faults: Sequence[Problem], as_json: bool) -> None:
+    """Every fault, with its file and line."""
+    if as_json:
+        output.data({"findings": [{"level": "error", "text": fault.what, "try": fault.advice} for fault in faults]})
+        return
+    for fault in faults:
+        output.problem(fault)
+    if len(faults) > 1:
+        output.say(f"{len(faults)} faults")
 
 
 @app.command("list")

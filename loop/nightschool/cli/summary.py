@@ -27,18 +27,22 @@ def summarised(root: str, record: Mapping[str, Any], *, running: bool = False) -
 
     parts: list[RenderableType] = [_head(record)]
     if record["state"] == "new":
-        return Group(*parts, Text(f"no night has been run yet; start one: nightschool evolve {root}", style="dim"))
+        start = output.command("evolve", root)
+        return Group(*parts, Text(f"no night has been run yet; start one: {start}", style="dim"))
     if record["baseline"] is not None:
         parts += [Text(), _iterations(record), Text(), _figures(record)]
     if record["state"] == "unfinished":
-        parts += [Text(), Text("running" if running else f"stopped; go on with: nightschool evolve {root}")]
-    undo = [Text(f'undo  nightschool skills revoke {name} {root} --reason "..."', style="dim") for name in kept(record)]
+        parts += [Text(), Text("running" if running else f"stopped; go on with: {output.command('evolve', root)}")]
+    undo = [
+        Text(f'undo  {output.command("skills", "revoke", name, root)} --reason "..."', style="dim")
+        for name in kept(record)
+    ]
     return Group(*parts, *([Text()] if undo else []), *undo)
 
 
 def kept(record: Mapping[str, Any]) -> list[str]:
-    """Skills that the night's gate let in."""
-    return list(dict.fromkeys(item["skill"] for item in record["iterations"] if item["accepted"]))
+    """Skills that the night's gate let in and that still stand."""
+    return list(dict.fromkeys(item["skill"] for item in record["iterations"] if verdict(item) == "kept"))
 
 
 def _head(record: Mapping[str, Any]) -> RenderableType:
@@ -46,8 +50,15 @@ def _head(record: Mapping[str, Any]) -> RenderableType:
 
     control = "" if record["control"] == "none" else f"control {record['control']}"
     state = record["state"] + (f": {record['ended']}" if record["ended"] else "")
-    facts = [record["model"] or "", f"gate {record['gate']}", f"seed {record['seed']}", control, state]
-    return Text.assemble((record["suite"], "bold cyan"), ("  " + " · ".join(filter(None, facts)), "dim"))
+    done = f"{len(record['iterations'])} of {record['planned']} iterations" if record["state"] != "new" else ""
+    facts = [record["model"] or "", f"gate {record['gate']}", f"seed {record['seed']}", control, state, done]
+    return Text.assemble((_suite(record), "bold cyan"), ("  " + " · ".join(filter(None, facts)), "dim"))
+
+
+def _suite(record: Mapping[str, Any]) -> str:
+    """`style:7`, or the name of a person's own suite and where it came from."""
+    name, source = record["suite_name"], record["suite"]
+    return source if name is None or source.partition(":")[0] == name else f"{name} ({source})"
 
 
 def _iterations(record: Mapping[str, Any]) -> RenderableType:
@@ -63,13 +74,13 @@ def _iterations(record: Mapping[str, Any]) -> RenderableType:
     table.add_row("", score(record["baseline"]), "", "the skills as they were", "", style="dim")
     for item in record["iterations"]:
         told = verdict(item)
-        style = "green" if told == "kept" else ""
+        style = {"kept": "green", "revoked": "yellow"}.get(told, "")
         change = f"{item['action']} {item['skill']}" if item["skill"] else "-"
-        mark = {"kept": "✓ kept", "rejected": "✗ rejected", "no change": "· no change"}[told]
+        mark = {"kept": "✓", "rejected": "✗", "no change": "·", "revoked": "✗"}[told]
         table.add_row(
             str(item["k"]),
             score(item["score"]),
-            Text(mark, style=style or "dim"),
+            Text(f"{mark} {told}", style=style or "dim"),
             Text(change, style),
             Text(why(item), "dim"),
         )
@@ -95,6 +106,8 @@ def _figures(record: Mapping[str, Any]) -> RenderableType:
     cached = f" ({tokens['cached'] / tokens['prompt']:.0%} from the cache)" if tokens["prompt"] else ""
     told = f"{tokens['prompt']:,} prompt tokens{cached}, {tokens['generated']:,} generated"
     grid.add_row("time", Text(clock(record["seconds"])), told)
+    if record["injected"] is not None:
+        grid.add_row("skill", Text(f"{record['injected']:,.0f} tokens"), "in each task's prompt, on average")
     if replies["total"]:
         told = f"{replies['retried']} asked again, {replies['degraded']} not used"
         grid.add_row("valid", Text(f"{replies['valid']} of {replies['total']}"), f"replies under a grammar; {told}")

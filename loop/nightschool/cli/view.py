@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from nightschool.cli import output
+from nightschool.cli.figures import clock
 
 if TYPE_CHECKING:
+    from nightschool.engine.types import Completion
     from nightschool.loop.progress import Watcher
     from nightschool.loop.workspace import Workspace
 
@@ -43,7 +45,7 @@ def watch(space: Workspace) -> Iterator[Watcher]:
 
 
 class Lines:
-    """One line a stage and one an event."""
+    """One line a stage, one a turn of the maintainer or the proposer, and one an event."""
 
     def begin(self, events: Sequence[Mapping[str, Any]]) -> None:
         """Say where the night stands."""
@@ -58,15 +60,35 @@ class Lines:
     def tick(self, done: int, tokens: int) -> None:
         """Nothing: lines are for logs."""
 
+    def turn(self, k: int, role: str, number: int, reply: Completion) -> None:
+        """Say that the role is at work, and at what."""
+        output.say(f"[{k}]   {role}, turn {number}: {doing(reply)}")
+
     def event(self, record: Mapping[str, Any]) -> None:
-        """Say what was decided."""
-        text = told(record)
-        if text:
-            output.say(f"[{record['k']}] {text}")
+        """Say what was decided, and what went back before."""
+        for text in (*refusals(record), told(record)):
+            if text:
+                output.say(f"[{record['k']}] {text}")
 
     def note(self, text: str) -> None:
         """Say it."""
         output.say(text)
+
+
+def doing(reply: Completion) -> str:
+    """A turn in words: `reads traces/refund-days (41 tokens, 3 s)`."""
+    import json
+
+    parsed = json.loads(reply.text) if reply.valid else {}
+    tokens = "" if reply.usage.generated_tokens is None else f"{reply.usage.generated_tokens} tokens, "
+    match parsed:
+        case {"action": "read_file", "path": str(path)}:
+            what = f"reads {path}"
+        case {"action": "finish", "proposal": {"action": str(action)}}:
+            what = f"finishes with {action}"
+        case _:
+            what = "replies" if reply.valid else "a reply that was cut off"
+    return f"{what} ({tokens}{clock(reply.seconds)})"
 
 
 def told(record: Mapping[str, Any]) -> str | None:
@@ -83,8 +105,21 @@ def told(record: Mapping[str, Any]) -> str | None:
     return None
 
 
+def refusals(record: Mapping[str, Any]) -> list[str]:
+    """Why replies of the maintainer or the proposer went back."""
+    role = {"study": "maintainer", "proposal": "proposer"}.get(record["event"])
+    return [f"the {role}'s reply went back: {shortened(reason)}" for reason in record.get("refused", ())]
+
+
+def shortened(reason: str) -> str:
+    """Model text may go on and on."""
+    return reason if len(reason) <= LONGEST else f"{reason[: LONGEST - 1]}…"
+
+
 def verdict(settled: Mapping[str, Any]) -> str:
     """What became of an iteration, in a word."""
+    if settled.get("revoked"):
+        return "revoked"
     return "kept" if settled["accepted"] else "no change" if settled["score"] is None else "rejected"
 
 
@@ -94,7 +129,6 @@ def change(settled: Mapping[str, Any]) -> str:
 
 
 def why(settled: Mapping[str, Any]) -> str:
-    """The reason, without the score that stands before it; a model that gives one may go on and on."""
+    """The reason, without the score that stands before it."""
     score = settled["score"]
-    reason = str(settled["reason"]).removeprefix("" if score is None else f"val {score:.3f} is ")
-    return reason if len(reason) <= LONGEST else f"{reason[: LONGEST - 1]}…"
+    return shortened(str(settled["reason"]).removeprefix("" if score is None else f"val {score:.3f} is "))

@@ -1,4 +1,4 @@
-"""What a night came to: the status that people and scripts see. All of it but the suite's name is the journal's.
+"""What a night came to: the status that people and scripts see. It is the journal's, save for what a person did since.
 
 Keys of the status are stable (docs/workspace.md); what is unknown is null.
 """
@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nightschool.disk import jsonl
+from nightschool.disk import files, jsonl
 from nightschool.disk.errors import Problem
+from nightschool.loop import suite_read, wiki
 from nightschool.loop.journal import Event, Journal, add_counts, best_score
 from nightschool.loop.workspace import Config, Workspace
 
 REPLIES = ("total", "valid", "retried", "degraded")
+SETTLED = ("k", "action", "skill", "score", "accepted", "reason")
 EDITS = ("total", "applied", "append", "replace", "insert_after")
 TOKENS = {"prompt": "prompt_tokens", "cached": "cached_tokens", "generated": "generated_tokens"}
 
@@ -33,12 +35,14 @@ def _status(space: Workspace, config: Config, night: list[Event]) -> dict[str, A
     baseline = _first(night, "baseline")
     settled = [event for event in night if event["event"] == "settled"]
     start, end = (night[0] if night else None), _first(night, "end")
+    gone = _revoked(space, settled)
     usage = add_counts(*(event.get("usage", {}) for event in night))
     return {
         "schema": 1,
         "state": "new" if start is None else "finished" if end else "unfinished",
         "ended": end["reason"] if end else None,
         "suite": config.suite,
+        "suite_name": suite_read.name_of(space.suite),
         "control": start["control"] if start else config.control,
         "seed": start["identity"]["seed"] if start else config.seed,
         "gate": start["gate"] if start else config.settings.gate,
@@ -47,9 +51,8 @@ def _status(space: Workspace, config: Config, night: list[Event]) -> dict[str, A
         "backend": start["identity"]["backend"] if start else config.backend,
         "baseline": float(baseline["score"]) if baseline else None,
         "best": best_score(night),
-        "iterations": [
-            {key: event[key] for key in ("k", "action", "skill", "score", "accepted", "reason")} for event in settled
-        ],
+        "planned": start["iterations"] if start else config.settings.iterations,
+        "iterations": [{**{key: event[key] for key in SETTLED}, "revoked": event["k"] in gone} for event in settled],
         "replies": _counts(night, "replies", REPLIES),
         "answers": _counts(night, "answers", ("total", "cut")),
         "edits": _counts(night, "edits", EDITS),
@@ -57,6 +60,7 @@ def _status(space: Workspace, config: Config, night: list[Event]) -> dict[str, A
         if result
         else None,
         "tokens": {name: usage.get(key, 0) for name, key in TOKENS.items()},
+        "injected": _injected(night),
         "seconds": round(sum(event.get("seconds", 0.0) for event in night), 1),
         "stages": _stages(night),
         "resumes": _resumes(space, start),
@@ -67,9 +71,32 @@ def _first(night: Sequence[Event], kind: str) -> Event | None:
     return next((event for event in night if event["event"] == kind), None)
 
 
+def _revoked(space: Workspace, settled: Sequence[Event]) -> set[int]:
+    """Iterations whose accepted skill a person took out again; a later one of the same name is another."""
+    impact = space.wiki / "skill-impact.md"
+    told = wiki.revocations(files.read_text(impact)) if impact.is_file() else {}
+    accepted = [event for event in settled if event["accepted"]]
+    newest = {event["skill"]: event["k"] for event in accepted}
+    gone = {name for name in newest if not (space.skills / name / "SKILL.md").is_file()}
+    return {
+        event["k"]
+        for event in accepted
+        if event["skill"] in gone
+        or (event["k"] <= told.get(event["skill"], -1) and event["k"] != newest[event["skill"]])
+    }
+
+
 def _counts(night: Sequence[Event], kind: str, keys: Sequence[str]) -> dict[str, int]:
     total = add_counts(*(event.get(kind, {}) for event in night))
     return {key: total.get(key, 0) for key in keys}
+
+
+def _injected(night: Sequence[Event]) -> float | None:
+    """Tokens of skills that a task's prompt held, on average, in the newest run of the standing skills."""
+    runs = [event for event in night if event["event"] in ("train", "test") and event.get("answers")]
+    if not runs or "injected_tokens" not in runs[-1]["usage"]:
+        return None
+    return round(float(runs[-1]["usage"]["injected_tokens"] / max(runs[-1]["answers"]["total"], 1)), 1)
 
 
 def _stages(night: Sequence[Event]) -> Mapping[str, float]:

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 from nightschool.disk import files
 from nightschool.disk.errors import Problem, nearest
 from nightschool.loop.graders import reference
-from nightschool.loop.suite_read import OWN, SPLITS, Suite, Task, load_suite, members
+from nightschool.loop.suite_read import OWN, SPLITS, Suite, Task, load_suite, members, read_suite
 
 if TYPE_CHECKING:
     from nightschool.loop.suites.generated import SuiteFiles
 
-__all__ = ["SPLITS", "Suite", "Task", "load_suite", "materialise", "shuffled"]
+__all__ = ["SPLITS", "Suite", "Task", "load_suite", "materialise", "read_suite", "shuffled"]
 
 
 def materialise(source: str | Path, folder: Path) -> Suite:

@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Literal
 
 from nightschool.loop.answers import normalise, quoted
-from nightschool.loop.graders import Choice, grade, reference, steps
+from nightschool.loop.graders import Choice, Contains, grade, reference, steps
 from nightschool.loop.suite import SPLITS, Suite, Task
 
 NEAR = 0.8
@@ -59,14 +59,18 @@ def _sizes(suite: Suite) -> Iterator[Finding]:
 def _giveaways(suite: Suite) -> Iterator[Finding]:
     """A prompt that holds its own answer can be passed by copying. Choices name their options, so they are left out."""
     for split in SPLITS:
-        given = [
-            task.id
-            for task in suite.split(split)
-            if not isinstance(task.grader, Choice) and _holds(task.prompt, reference(task.grader))
-        ]
+        given = [task.id for task in suite.split(split) if not isinstance(task.grader, Choice) and _given(task)]
         if given:
             count = f"{_tasks(len(given))} in {split}"
             yield Finding("warning", f"{count} with the expected answer in the prompt: {_some(given)}")
+
+
+def _given(task: Task) -> bool:
+    """Whether the prompt holds the answer: as words, or for `contains` anywhere, as that grader looks for it."""
+    expected = reference(task.grader)
+    if isinstance(task.grader, Contains) and normalise(expected) in normalise(task.prompt):
+        return True
+    return _holds(task.prompt, expected)
 
 
 def _neighbours(suite: Suite) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Reading a suite: strict, and what is wrong is a Problem with its file and line, so a suite that loads can be run.
+"""Reading a suite: strict; all that is wrong are Problems with file and line, so a suite that loads can be run.
 
 On disk a folder: suite.toml (schema, name, system, max_tokens, stop, [evolve]), train.jsonl, val.jsonl and test.jsonl
 with one task a line, and files/ for tasks that come with files; docs/suites.md tells it to those who write one.
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -17,7 +18,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from nightschool.disk import files, jsonl
-from nightschool.disk.errors import Problem
+from nightschool.disk.errors import MachineProblem, Problem
 from nightschool.loop import schemas
 from nightschool.loop.answers import normalise
 from nightschool.loop.graders import Grader
@@ -103,14 +104,32 @@ class _Placed:
 
 def load_suite(folder: Path) -> Suite:
     """Read a suite; the first thing that is wrong with it is a Problem with its file and line."""
-    for name in OWN:
-        _own_file(folder, name)
-    toml = _read_toml(folder / TOML)
-    placed = [one for split in SPLITS for one in _read_split(folder, split)]
-    _refuse_repeated_ids(folder, placed)
-    _refuse_leaks(folder, placed)
+    suite, faults = read_suite(folder)
+    if suite is None:
+        raise faults[0]
+    return suite
+
+
+def read_suite(folder: Path) -> tuple[Suite | None, list[Problem]]:
+    """The suite, or None and everything that is wrong with it: of each line the first fault, in the order of the files.
+
+    A folder without suite.toml is no suite, and that is all there is to say.
+    """
+    _own_file(folder, TOML)
+    faults: list[Problem] = []
+    toml: _Toml | None = None
+    with _noted(faults):
+        toml = _read_toml(folder / TOML)
+    placed: list[_Placed] = []
+    for split in SPLITS:
+        with _noted(faults):
+            _own_file(folder, f"{split}.jsonl")
+            placed += _read_split(folder, split, faults)
+    faults += [*_repeated_ids(folder, placed), *_leaks(folder, placed)]
+    if toml is None or faults:
+        return None, faults
     tasks = {split: tuple(one.task for one in placed if one.split == split) for split in SPLITS}
-    return Suite(
+    suite = Suite(
         name=toml.name,
         system=toml.system,
         max_tokens=toml.max_tokens,
@@ -120,6 +139,26 @@ def load_suite(folder: Path) -> Suite:
         sha=_hash(folder, members(one.task for one in placed)),
         settings=toml.evolve.model_dump(exclude_unset=True),
     )
+    return suite, []
+
+
+@contextmanager
+def _noted(faults: list[Problem]) -> Iterator[None]:
+    """Note what is wrong, and go on; a failed machine is no fault of a suite."""
+    try:
+        yield
+    except MachineProblem:
+        raise
+    except Problem as problem:
+        faults.append(problem)
+
+
+def name_of(folder: Path) -> str | None:
+    """The name in suite.toml alone; None where it cannot be read."""
+    try:
+        return _read_toml(folder / TOML).name
+    except Problem:
+        return None
 
 
 def members(tasks: Iterable[Task]) -> list[str]:
@@ -162,11 +201,17 @@ def _line_of(key: str, text: str) -> int:
     return next((number for number, line in enumerate(text.splitlines(), 1) if sets.match(line)), 1)
 
 
-def _read_split(folder: Path, split: str) -> list[_Placed]:
+def _read_split(folder: Path, split: str, faults: list[Problem]) -> list[_Placed]:
+    """The tasks of the lines that are right; what is wrong with the others goes to `faults`."""
     path = folder / f"{split}.jsonl"
-    placed = [_Placed(split, line, _read_task(folder, record, f"{path}:{line}")) for line, record in jsonl.read(path)]
-    if not placed:
+    lines = jsonl.lines(path)
+    if not lines:
         raise Problem(f"{path}:1: the split is empty", "write one task a line")
+    placed = []
+    for number, line in lines:
+        where = f"{path}:{number}"
+        with _noted(faults):
+            placed.append(_Placed(split, number, _read_task(folder, jsonl.record(line, where), where)))
     return placed
 
 
@@ -202,24 +247,24 @@ def _refuse_outside(root: Path, name: str, where: str) -> None:
         raise Problem(f"{where}: no file {name!r} in files/", "add the file, or take it off the list")
 
 
-def _refuse_repeated_ids(folder: Path, placed: Iterable[_Placed]) -> None:
+def _repeated_ids(folder: Path, placed: Iterable[_Placed]) -> Iterator[Problem]:
     """Ids name files: on some machines `A` and `a` are one."""
     seen: dict[str, _Placed] = {}
     for one in placed:
         first = seen.setdefault(one.task.id.casefold(), one)
         if first is not one:
-            raise Problem(
+            yield Problem(
                 f"{folder / one.place}: the id {one.task.id!r} is taken by {first.place}",
                 "give every task its own id; upper and lower case are the same",
             )
 
 
-def _refuse_leaks(folder: Path, placed: Iterable[_Placed]) -> None:
+def _leaks(folder: Path, placed: Iterable[_Placed]) -> Iterator[Problem]:
     seen: dict[tuple[str, tuple[str, ...]], _Placed] = {}
     for one in placed:
         first = seen.setdefault((normalise(one.task.prompt), one.task.files), one)
         if first.split != one.split:
-            raise Problem(f"{folder / one.place}: the prompt is that of {first.place}", "keep a task in one split only")
+            yield Problem(f"{folder / one.place}: the prompt is that of {first.place}", "keep a task in one split only")
 
 
 def _hash(folder: Path, names: Iterable[str]) -> str:

@@ -6,12 +6,13 @@ run, and what comes of it, is left to the night.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from nightschool.engine.engine import Agent, drive
-from nightschool.engine.types import EngineError, OutOfMemory
-from nightschool.loop import traces
+from nightschool.engine.types import Completion, EngineError, OutOfMemory
+from nightschool.loop import traces, wiki
 from nightschool.loop.crew import Crew
 from nightschool.loop.journal import add_counts
 from nightschool.loop.progress import Watcher
@@ -55,6 +56,7 @@ class Work:
             self.crew.meter("student"),
             attempt=attempt,
             engine=self.crew.facts("student"),
+            wiki=wiki.load(self.space.wiki) if split == "test" and self.config.settings.test_wiki else None,
         )
         found = {task.id: self._finished(seat, task, kept=kept) for task in tasks}
         todo = {task.id: task for task in tasks if found[task.id] is None}
@@ -93,16 +95,30 @@ class Work:
             except EngineError as error:
                 self._retry(role, attempt, error)
 
-    def one(self, role: str, start: Callable[[], Agent[T]]) -> T:
-        """One agent of this role, to its end."""
+    def one(self, k: int, role: str, start: Callable[[], Agent[T]]) -> T:
+        """One agent of this role, to its end; each of its turns is told."""
         for attempt in range(RETRIES + 1):
             try:
-                for _, result in drive(self.crew.engine(role), {role: start()}):
+                for _, result in drive(self.crew.engine(role), {role: self._heard(k, role, start())}):
                     self.watcher.tick(1, 0)
                     return result
             except EngineError as error:
                 self._retry(role, attempt, error)
         raise AssertionError("an agent always ends or raises")
+
+    def _heard(self, k: int, role: str, agent: Agent[T]) -> Agent[T]:
+        """The same agent, its replies told as they come."""
+        answer: Any = None
+        for number in itertools.count():
+            if isinstance(answer, Completion):
+                self.watcher.turn(k, role, number, answer)
+            try:
+                wanted = agent.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            answer = yield wanted
+        raise AssertionError("count has no end")
 
     def _retry(self, role: str, attempt: int, error: EngineError) -> None:
         if attempt == RETRIES or (isinstance(error, OutOfMemory) and attempt):

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 BOOTSTRAPS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 L0_LEAST, L0_SHARE = 400, 0.10
-WHOLE_SHARE, ROUTE_SHARE = 0.33, 0.15
-"""What L0 and a route cost together, at most, and what a route may load, as shares of the original."""
-ROUTE_LEAST, ROUTE_USUAL = 600, 1500
+WHOLE_SHARE = 0.34
+"""What L0 and a route cost together, at most, as a share of the original."""
+ROUTE_LEAST, ROUTE_MOST = 600, 4000
 BY = "import"
 Count = Callable[[str], int]
 
@@ -94,12 +94,16 @@ def plan(paths: Sequence[Path], root: Path, count: Count, engine: Engine | None 
     budget = max(L0_LEAST, int(L0_SHARE * before))
     fresh = not tree.exists()
     bootstrap = _bootstrap(new, root) if fresh else tree.routing().bootstrap
+    grown = not fresh and any(_in_place(source, root) and source.name == bootstrap for source in new)
     _refuse_taken(root, bootstrap, new, fresh)
-    read = _take_apart(new, count, fresh)
+    makes_l0 = fresh or grown
+    if grown:  # sek init or adopt has found the file and left it as it was
+        budget = tree.routing().l0_budget
+    read = _take_apart(new, count, makes_l0)
     pages = importer_pages.pages(read.parts, () if fresh else tree.pages(), _tags(tree, fresh))
     files: dict[str, bytes | None] = {page.path: page.text.encode() for page in pages}
     name = new[0].name
-    if fresh:
+    if makes_l0:
         text = "\n".join(source.text for source in new)
         core = importer_core.core(read.opening, read.rules, pages, text, budget, count)
         files[bootstrap] = core.text.encode()
@@ -109,12 +113,12 @@ def plan(paths: Sequence[Path], root: Path, count: Count, engine: Engine | None 
     if over:
         files[ALWAYS_PAGE] = _always(tree, name, over).encode()
     always = count(_decoded(files.get(ALWAYS_PAGE)))
-    l0 = count(_decoded(files[bootstrap]) if fresh else tree.read(bootstrap))
+    l0 = count(_decoded(files[bootstrap]) if makes_l0 else tree.read(bootstrap))
     triggers = _triggers(pages, bool(over), engine)
     loaded = _route_budget(before, l0 + always) + always
     files[ROUTING] = _routing(tree, fresh, triggers, Routing((), budget, loaded, bootstrap=bootstrap)).encode()
     files |= _indexes(root, files, count)
-    files |= _originals(root, new, bootstrap, fresh)
+    files |= _originals(root, new, bootstrap, makes_l0)
     files |= {path: text.encode() for path, text in memory_files().items() if not tree.has(path)}
     counts = {path: count(_decoded(raw)) for path, raw in files.items() if path in {page.path for page in pages}}
     importer_check.check(new, files, read.duplicates)
@@ -157,11 +161,11 @@ def refresh(made: Plan, counter: Counter) -> None:
         Router.load(tree, counter).index.save(tree, counter)
 
 
-def _take_apart(sources: Sequence[Source], count: Count, fresh: bool) -> _Read:
+def _take_apart(sources: Sequence[Source], count: Count, makes_l0: bool) -> _Read:
     """Sections, the opening of L0, the rules that hold everywhere, and parts."""
     roots = [sections(source, count) for source in sources]
     duplicates = drop(roots)
-    opening = importer_core.take_opening(roots[0]) if fresh else importer_core.Opening(None, None)
+    opening = importer_core.take_opening(roots[0]) if makes_l0 else importer_core.Opening(None, None)
     rules: list[Global] = []
     found: list[Part] = []
     for source, root in zip(sources, roots, strict=True):
@@ -203,8 +207,7 @@ def _routing(tree: Tree, fresh: bool, triggers: Sequence[Trigger], settings: Rou
 
 def _route_budget(before: int, paid: int) -> int:
     """Tokens that a route may load beside what is always paid."""
-    wanted = max(ROUTE_USUAL, int(ROUTE_SHARE * before))
-    return max(ROUTE_LEAST, min(wanted, int(WHOLE_SHARE * before) - paid))
+    return max(ROUTE_LEAST, min(ROUTE_MOST, int(WHOLE_SHARE * before) - paid))
 
 
 def _always(tree: Tree, source: str, lines: Sequence[str]) -> str:
@@ -221,11 +224,11 @@ def _indexes(root: Path, files: Mapping[str, bytes | None], count: Count) -> dic
     return {path: text.encode() for path, text in made.items() if not mine.has(path) or index.is_ours(mine, path)}
 
 
-def _originals(root: Path, sources: Sequence[Source], bootstrap: str, fresh: bool) -> dict[str, bytes | None]:
+def _originals(root: Path, sources: Sequence[Source], bootstrap: str, makes_l0: bool) -> dict[str, bytes | None]:
     """What the bootstrap files were, beside them; those that are not L0 name it, as agents follow `@FILE`."""
     files: dict[str, bytes | None] = {}
     for source in sources:
-        if fresh and _in_place(source, root):
+        if makes_l0 and _in_place(source, root):
             files[f"{source.name}.orig"] = source.raw
             if source.name != bootstrap:
                 files[source.name] = f"@{bootstrap}\n".encode()
@@ -242,11 +245,20 @@ def _in_place(source: Source, root: Path) -> bool:
 
 def _refuse_taken(root: Path, bootstrap: str, sources: Sequence[Source], fresh: bool) -> None:
     """Never write over what the import has not read."""
-    if not fresh:
-        mine = next((source for source in sources if _in_place(source, root) and source.name == bootstrap), None)
-        if mine is not None:
+    from nightschool.sek.bootstrap import SECTIONS, parse
+
+    for source in sources:
+        if source.name.removesuffix(".orig") in BOOTSTRAPS and source.name.endswith(".orig"):
+            raise Problem(f"{source.name} is what an import keeps of the original", "import another file")
+        if (
+            not fresh
+            and _in_place(source, root)
+            and source.name == bootstrap
+            and set(SECTIONS) <= parse(source.text).keys()
+        ):
             advice = "put the new text into another file and import that, or run sek import --undo first"
-            raise Problem(f"{mine.name} is already this tree's L0", advice)
+            raise Problem(f"{source.name} is already this tree's L0", advice)
+    if not fresh:
         return
     read = {source.path.resolve() for source in sources}
     path = root / bootstrap

@@ -24,7 +24,7 @@ from nightschool.sek.record import Event, Use, moment, stamp
 from nightschool.sek.routing import Trigger, parse, with_trigger, without_page
 from nightschool.sek.rules import Rule
 from nightschool.sek.tree import INBOX, ROUTING
-from nightschool.sek.words import content, words
+from nightschool.sek.words import content, topic_key, words
 
 SESSIONS, ENTRIES = 2, 3
 """From so many sessions, or so many entries, a topic is a pattern and no coincidence."""
@@ -130,10 +130,13 @@ def promote(text: str, entries: Sequence[Entry], known: Known, now: datetime, ta
     if stone := next(filter(None, (_buried(each, tombstones(known.log)) for each in said)), None):
         reason = f": {stone.reason}" if stone.reason else ""
         message = f"Not promoted: [{stone.tag}] said so and was revoked on {stone.time[:10]}{reason}"
-        data = {"topic": entries[0].topic, "entries": texts}
-        if any(found.kind == "withheld" and found.data.get("entries") == texts for found in known.log):
-            return Step(messages=(message,))
-        return Step({}, (Event("withheld", stamp(now), stone.tag, data),), (message,))
+        return withheld(entries, message, known, now, stone.tag)
+    if old := next((rule for rule in known.rules if _is_about(rule, entries[0].topic)), None):
+        block = rules.render(old.tag, entries)
+        files = {old.path: rules.amended(known.page(old.path) or "", old, block), INBOX: inbox.removed(text, entries)}
+        data = {"path": old.path, "text": block, "entries": texts, "topic": entries[0].topic}
+        message = f"📚 Promoted: [{old.tag}] -> {old.path} (the rule had this topic, and says more now)"
+        return Step(files, (Event("amended", stamp(now), old.tag, data),), (message,))
     references = sum(entry.kind == "undocumented-api" for entry in entries) * 2 >= len(entries)
     tag = tag or rules.new_tag(entries[0].topic, "REF" if references else "RULE", known.taken)
     path = f"wiki/{'references' if references else 'rules'}/{slug(entries[0].topic, tag)}.md"
@@ -142,6 +145,14 @@ def promote(text: str, entries: Sequence[Entry], known: Known, now: datetime, ta
     files = {path: rules.added(known.page(path) or "", block), ROUTING: routing, INBOX: inbox.removed(text, entries)}
     data = {"path": path, "text": block, "entries": texts, "topic": entries[0].topic}
     return Step(files, (Event("promoted", stamp(now), tag, data),), (f"📚 Promoted: [{tag}] -> {path}",))
+
+
+def withheld(entries: Sequence[Entry], message: str, known: Known, now: datetime, tag: str | None = None) -> Step:
+    """The drafts stay in the inbox, where they expire; recorded once for the same drafts."""
+    data = {"topic": entries[0].topic, "entries": [entry.text for entry in entries]}
+    if any(found.kind == "withheld" and found.data.get("entries") == data["entries"] for found in known.log):
+        return Step(messages=(message,))
+    return Step({}, (Event("withheld", stamp(now), tag, data),), (message,))
 
 
 def revoke(
@@ -205,6 +216,11 @@ def keywords(topic: str) -> tuple[str, ...]:
     whole = " ".join(parts)
     safe = (word.replace("\\", " ").strip("-.*#>") for word in [whole, *names, *pairs[:4]])
     return tuple(dict.fromkeys(word for word in safe if any(char.isalnum() for char in word)))
+
+
+def _is_about(rule: Rule, topic: str) -> bool:
+    """Whether a rule under a heading of its own has this topic."""
+    return rule.text.startswith("#") and topic_key(rule.title) == topic_key(topic)
 
 
 def _routed(text: str, path: str, topic: str) -> str:

@@ -66,7 +66,7 @@ class Tree:
                 return cls(folder)
         raise Problem(
             f"no SEK tree at or above {here}",
-            "make one: nightschool sek init, sek adopt (an existing wiki/), or sek import FILE",
+            "make one: nightschool sek init --agent NAME, sek adopt (an existing wiki/), or sek import FILE",
         )
 
     def exists(self) -> bool:

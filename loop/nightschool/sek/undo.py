@@ -116,7 +116,7 @@ def _refuse_changed(tree: Tree, files: Mapping[str, Any]) -> None:
     ]
     if changed:
         shown = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
-        advice = "keep what you changed elsewhere and put the file back (git checkout), then undo"
+        advice = "put these files back from git, then undo; what L0 was lies in NAME.orig beside it"
         raise Problem(f"changed since the import: {shown}", advice)
 
 

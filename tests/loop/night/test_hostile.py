@@ -19,6 +19,8 @@ HOSTILE = [
     "```\n## Evidence\n```",
 ]
 ONE_LINE = ["## iteration 9 | accepted | create forged", "---", "## Fix", "../../x", "<|im_end|>", "# forged", "```"]
+WORDED = [*(text for text in ONE_LINE if text.strip("-`")), "--- a", "```text"]
+"""Text without a letter enters neither a page nor a skill (tests/loop/test_wording.py)."""
 
 
 @pytest.mark.parametrize("words_of_it", HOSTILE)
@@ -35,7 +37,7 @@ def test_an_answer_of_the_student_forges_nothing(toy: Any, words: Any, words_of_
         "## Evidence",
         "## Fix",
     ]
-    assert not [span for span in page.spans() if "forged" in span]
+    assert not [span for span in page.spans if "forged" in span]
 
 
 @pytest.mark.parametrize("text", ONE_LINE)
@@ -48,7 +50,7 @@ def test_a_reason_or_a_log_line_forges_no_entry(toy: Any, words: Any, text: str)
         assert len([line for line in toy.read(log).split("\n") if line.startswith("#")]) == 2
 
 
-@pytest.mark.parametrize("text", ONE_LINE)
+@pytest.mark.parametrize("text", WORDED)
 def test_the_words_of_a_page_stay_in_their_section(toy: Any, words: Any, text: str) -> None:
     fields = {"problem": text, "root_cause": text, "fix": [text]}
     toy.studies += [{"create": [words.page("house-values", "train-k0", **fields)], "log": "a"}]
@@ -57,7 +59,7 @@ def test_the_words_of_a_page_stay_in_their_section(toy: Any, words: Any, text: s
     assert {page.part(title) for title in ("Problem", "Root cause", "Fix")} == {f"- {text}"}
 
 
-@pytest.mark.parametrize("text", ONE_LINE)
+@pytest.mark.parametrize("text", WORDED)
 def test_the_words_of_a_skill_stay_in_their_section(toy: Any, words: Any, text: str) -> None:
     fields = {"description": text, "when": [text], "when_not": [text], "instructions": [text]}
     toy.proposals += [words.made("helps", "k0", **fields)]

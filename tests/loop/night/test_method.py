@@ -227,3 +227,14 @@ def test_a_change_that_breaks_the_rules_of_a_skill_goes_back(toy: Any, words: An
     toy.proposals += [words.made("blank", "k0", description=""), words.made("helps", "k0")]
     toy.night()
     assert toy.skills() == ["helps"]
+
+
+def test_why_replies_went_back_is_journaled_and_what_says_nothing_is_left_out(toy: Any, words: Any) -> None:
+    pages = [words.page("house-values", "train-k0"), words.page("noise", "train-k0", fix=["---"])]
+    toy.studies += [{"create": pages, "log": "a"}] * 3
+    toy.proposals += [words.made("helps", "k0", instructions=["the the the"]), words.made("helps", "k0")]
+    toy.night()
+    (study,), (proposed,) = toy.events("study"), toy.events("proposal")
+    assert study["refused"] == ['the text "---" has no letter'] * 3 and study["pages"] == ["house-values"]
+    assert proposed["refused"] == ['the text "the the the" says one thing over and over']
+    assert toy.skills() == ["helps"] and "(left out: " in toy.read("wiki/logs.md")

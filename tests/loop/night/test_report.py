@@ -45,6 +45,39 @@ def test_it_tells_what_came_of_each_iteration(finished: Any) -> None:
     assert told[1]["reason"] == "val 0.250 is not above the best so far, 0.250"
 
 
+def test_it_tells_the_name_of_the_suite_and_how_far_the_night_is(finished: Any) -> None:
+    record = status(finished.space)
+    assert (record["suite_name"], record["planned"], len(record["iterations"])) == ("toy", 3, 3)
+    finished.write("suite/suite.toml", "not toml")
+    assert status(finished.space)["suite_name"] is None
+
+
+def revoked(toy: Any) -> list[int]:
+    return [one["k"] for one in status(toy.space)["iterations"] if one["revoked"]]
+
+
+def test_a_skill_that_was_taken_out_is_told_as_revoked(finished: Any) -> None:
+    assert revoked(finished) == []
+    revoke(finished.space, "helps", "it was wrong")
+    assert revoked(finished) == [1]
+
+
+def test_a_later_skill_of_a_revoked_name_is_another(toy: Any, words: Any) -> None:
+    toy.proposals += [words.made("helps", "k0"), words.made("helps", "k1")]
+    with toy.opened(iterations=2) as night:  # as far as the first accept
+        assert night.baseline() == 0.0
+        traces = night.rollout(1, "train", night.suite.train, night.strategy.parent(night.state(1)))
+        night.study(1, traces)
+        proposal = night.propose(1, traces)
+        outcome = night.try_out(1, proposal.change, night.strategy.parent(night.state(1)), 0.0)
+        night.settle(outcome, proposal, 0.0)
+    revoke(toy.space, "helps", "it was wrong")
+    assert revoked(toy) == [1]
+    toy.night()
+    assert [one["accepted"] for one in status(toy.space)["iterations"]] == [True, True]
+    assert toy.skills() == ["helps"] and revoked(toy) == [1]
+
+
 def test_it_tells_the_scores(finished: Any) -> None:
     record = status(finished.space)
     assert (record["baseline"], record["best"]) == (0.0, 0.25)

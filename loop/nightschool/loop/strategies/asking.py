@@ -28,6 +28,8 @@ class Tally:
 
     replies: dict[str, int] = field(default_factory=lambda: {"total": 0, "valid": 0, "retried": 0, "degraded": 0})
     usage: dict[str, int] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+    """Why replies went back, in their order."""
 
     def add(self, completion: Completion) -> None:
         """Count one reply, and those that a server gave before it in vain."""
@@ -58,6 +60,7 @@ def ask(
                 raise Unusable("it was cut off before its end")
             return use(json.loads(completion.text)), completion.text
         except Unusable as reason:
+            tally.refused.append(str(reason))
             tally.replies["retried" if attempt + 1 < ATTEMPTS else "degraded"] += 1
             asked = (
                 *messages,

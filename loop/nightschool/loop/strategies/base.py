@@ -62,6 +62,8 @@ class Study:
     replies: Mapping[str, int] = field(default_factory=dict)
     usage: Mapping[str, int] = field(default_factory=dict)
     omitted: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    """Why replies went back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class Proposal:
     replies: Mapping[str, int] = field(default_factory=dict)
     usage: Mapping[str, int] = field(default_factory=dict)
     omitted: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    """Why replies went back."""
 
 
 class Strategy(Protocol):

@@ -2,12 +2,14 @@
 
 The grammar is built from the wiki as it is shown: targets are spans that exist, evidence is traces that were seen, no
 span is edited twice. Evidence and index are written by code (nightschool.loop.wiki). A reply that a page does not take
-is retried with the reason; when the attempts are used up, its edits become lines at the ends of their pages.
+is retried with the reason; when the attempts are used up, its edits become lines at the ends of their pages, and text
+that says nothing is left out.
 """
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files as resources
@@ -22,6 +24,7 @@ from nightschool.engine.types import Completion, Message, Request, Sampling
 from nightschool.loop import excerpts, seeds
 from nightschool.loop.strategies.asking import RETRY_TOKENS, Tally, Unusable, ask
 from nightschool.loop.strategies.base import State, Study
+from nightschool.loop.strategies.wikiskill import wording
 from nightschool.loop.traces import Trace
 from nightschool.loop.wiki import MAX_EVIDENCE, Page, Wiki, new_page, revise
 
@@ -36,12 +39,12 @@ Learned = tuple[tuple[Page, ...], str, dict[str, int]]
 
 def sample(traces: Sequence[Trace], wiki: Wiki, *, fails: int, passes: int, seed: int) -> tuple[Trace, ...]:
     """Stratified: up to `fails` failing and `passes` passing traces; those whose tasks pages cite least come first."""
-    cited = [identity.rsplit("/", 1)[-1] for page in wiki.pages for identity in page.evidence]
+    cited = Counter(identity.rsplit("/", 1)[-1] for page in wiki.pages for identity in page.evidence)
     random_order = random.Random(seed)
 
     def draw(pool: list[Trace], number: int) -> list[Trace]:
         random_order.shuffle(pool)
-        return sorted(pool, key=lambda trace: cited.count(trace.task))[:number]
+        return sorted(pool, key=lambda trace: cited[trace.task])[:number]
 
     failing = draw([trace for trace in traces if not trace.passed], fails)
     passing = draw([trace for trace in traces if trace.passed], passes)
@@ -61,11 +64,11 @@ class View:
 def grammar_for(view: View, *, first: bool) -> Grammar:
     """The replies that make sense for this view; `first`: an empty wiki must gain a page, if there is anything to cite."""
     evidence = t.distinct(sorted(view.traces), 1, min(4, len(view.traces)))
-    content = t.lines(1, 2, LINE)
+    content, patch, append = t.lines(1, 2, LINE), t.choice(["replace", "insert_after"]), t.choice(["append"])
     options = [
         t.obj(
             {
-                "op": t.choice(["replace", "insert_after"]),
+                "op": patch,
                 "page": t.choice([page]),
                 "target": t.choice([span]),
                 "content": content,
@@ -74,7 +77,7 @@ def grammar_for(view: View, *, first: bool) -> Grammar:
         )
         for page, span in view.spans
     ] + [
-        t.obj({"op": t.choice(["append"]), "page": t.choice([page.id]), "content": content, "evidence": evidence})
+        t.obj({"op": append, "page": t.choice([page.id]), "content": content, "evidence": evidence})
         for page in view.pages
     ]
     page = t.obj(
@@ -107,7 +110,7 @@ def view_of(state: State, traces: Sequence[Trace], budget: int) -> View:
     ordered = sorted(state.wiki.pages, key=relevance)
     kept, _ = state.maintainer.take([page.text for page in ordered], budget)
     pages = tuple(ordered[index] for index in kept[: MAX_OPTIONS // 2])
-    spans = [(page.id, span) for page in pages for span in page.spans()]
+    spans = [(page.id, span) for page in pages for span in page.spans]
     spans = seeds.some(spans, MAX_OPTIONS - len(pages), seeds.derive(state.seed, state.k, "spans"))
     shown = {page.id for page in pages}
     omitted = tuple(page.path for page in ordered if page.id not in shown)
@@ -155,22 +158,28 @@ def study(state: State, sampled: Sequence[Trace]) -> Generator[Request, Completi
             replies=tally.replies,
             usage=tally.usage,
             omitted=view.omitted,
+            refused=tuple(tally.refused),
         )
     pages_after, log, edits = reply[0] if reply else learn(state, view, refused[0], append=True)
-    return Study(pages_after, log, edits, tally.replies, tally.usage, view.omitted)
+    return Study(pages_after, log, edits, tally.replies, tally.usage, view.omitted, tuple(tally.refused))
 
 
 def learn(state: State, view: View, reply: Mapping[str, Any], *, append: bool = False) -> Learned:
     """The pages as they stand after the reply, its log line, and how many edits of each kind were applied.
 
-    Raises Unusable when a page does not take its edits; with `append` they go to the ends of their pages, and it never
-    raises.
+    Raises Unusable when a text says nothing or a page does not take its edits; with `append` such a text is left out, the
+    edits go to the ends of their pages, and it never raises.
     """
+    allowed = wording.quoted_keys(view.traces.values())
+    wanted = [(item, _fault(item, allowed)) for item in (*reply.get("edits", ()), *reply["create"])]
+    if not append and (reason := next((fault for _, fault in wanted if fault), None)):
+        raise Unusable(reason)
+    usable = [item for item, fault in wanted if not fault]
     counts = {"total": 0, "applied": 0, "append": 0, "replace": 0, "insert_after": 0, "create": 0}
     changed: dict[str, Page] = {}
-    told = [reply["log"]]
+    told = [reply["log"], *(f"(left out: {fault})" for _, fault in wanted if fault)]
     by_page: dict[str, list[Mapping[str, Any]]] = {}
-    for edit in reply.get("edits", ()):
+    for edit in (item for item in usable if "op" in item):
         by_page.setdefault(edit["page"], []).append(edit)
         counts["total"] += 1
         counts[edit["op"]] += 1
@@ -193,7 +202,7 @@ def learn(state: State, view: View, reply: Mapping[str, Any], *, append: bool = 
     if append and counts["total"]:
         told.append("(edits that a page did not take were appended)")
     wiki = state.wiki
-    for item in reply["create"]:
+    for item in (item for item in usable if "op" not in item):
         page = new_page(
             wiki.free_id(item["name"]),
             kind=item["kind"],
@@ -208,6 +217,12 @@ def learn(state: State, view: View, reply: Mapping[str, Any], *, append: bool = 
         changed[page.id] = page
         counts["create"] += 1
     return tuple(changed.values()), " ".join(told), counts
+
+
+def _fault(item: Mapping[str, Any], allowed: frozenset[str]) -> str | None:
+    """Why the texts of an edit or a page cannot be used, if one of them cannot."""
+    texts = item["content"] if "op" in item else [item["problem"], item["root_cause"], *item["fix"]]
+    return next((fault for text in texts if (fault := wording.fault(text, allowed))), None)
 
 
 def _edit(edit: Mapping[str, Any], append: bool) -> Edit:

@@ -43,8 +43,8 @@ def citable(state: State, traces: Sequence[Trace]) -> list[Trace]:
     """Traces that a skill may show as examples: those that fail and that no skill shows yet; when there are none, those
     that fail although one does (shown again they may stick), even where the answer is too long to be shown; then
     whatever is not shown. Where there are too many, some of them."""
-    examples = [example_of(state.reader, trace) for trace in traces]
-    pairs = list(zip(traces, examples, strict=True))
+    reader = state.reader
+    pairs = [(trace, example_of(reader, trace)) for trace in traces]
     fresh = {trace.task for trace, example in pairs if not _known(state, trace, example)}
     failing = [trace for trace in traces if not trace.passed]
     shown = [trace for trace, example in pairs if example and not trace.passed]
@@ -59,7 +59,8 @@ def citable(state: State, traces: Sequence[Trace]) -> list[Trace]:
 
 def _known(state: State, trace: Trace, example: Example | None) -> bool:
     """Whether a skill shows this question, in full or as an example shortens it."""
-    return state.skills.knows(trace.prompt) or (example is not None and state.skills.knows(example.question))
+    questions = {trace.prompt} if example is None else {trace.prompt, example.question}
+    return any(state.skills.knows(question) for question in questions)
 
 
 def proposal_term(state: State, traces: Sequence[Trace]) -> t.Term:
@@ -113,6 +114,17 @@ def _patch(state: State, skill: Skill, tasks: Sequence[str]) -> t.Term:
     if room > 0:
         fields["examples"] = t.distinct(tasks, 1, room)
     return t.obj(fields)
+
+
+def texts_of(proposal: Mapping[str, Any]) -> list[str]:
+    """Every text of the model that would stand in a skill."""
+    match proposal["action"]:
+        case "create":
+            lines = (line for key in ("when", "when_not", "instructions") for line in proposal[key])
+            return [proposal["description"], *lines]
+        case "patch":
+            return [line for edit in proposal["edits"] for line in edit["content"]]
+    return []
 
 
 def draft_change(state: State, traces: Sequence[Trace], proposal: Mapping[str, Any]) -> Draft:

@@ -18,8 +18,9 @@ from nightschool.engine.types import Completion, Message, Request, Sampling
 from nightschool.loop import excerpts, seeds, skills, wiki
 from nightschool.loop.meter import Meter
 from nightschool.loop.strategies.asking import RETRY_TOKENS, Tally, Unusable, ask
-from nightschool.loop.strategies.base import Proposal, State
-from nightschool.loop.strategies.wikiskill.proposal import Draft, draft_change, proposal_term
+from nightschool.loop.strategies.base import Change, Proposal, State
+from nightschool.loop.strategies.wikiskill import wording
+from nightschool.loop.strategies.wikiskill.proposal import Draft, draft_change, proposal_term, texts_of
 from nightschool.loop.traces import Trace
 
 THOUGHT = 80
@@ -33,6 +34,7 @@ class Library:
     """What can be read, by path: this iteration's traces, pages, skills, cited older traces, older impact entries."""
 
     files: Mapping[str, str]
+    """Sorted by path."""
     traces: frozenset[str]
     """Paths that count as traces read."""
     limit: int
@@ -44,7 +46,7 @@ class Library:
 
     def unread(self, reads: Sequence[str]) -> list[str]:
         """Paths not read yet, sorted."""
-        return sorted(set(self.files) - set(reads))
+        return [path for path in self.files if path not in reads]
 
 
 def library(state: State, traces: Sequence[Trace], limit: int) -> Library:
@@ -57,7 +59,8 @@ def library(state: State, traces: Sequence[Trace], limit: int) -> Library:
     pages = {page.path: page.text for page in state.wiki.pages}
     known_skills = {f"skills/{skill.name}/SKILL.md": skill.skill_md for skill in state.skills.skills}
     impact = {f"impact/{n:03d}": text for n, (_, text) in enumerate(wiki.entries(state.impact), 1)}
-    return Library({**fresh, **older, **pages, **known_skills, **impact}, frozenset([*fresh, *older]), limit)
+    books = {**fresh, **older, **pages, **known_skills, **impact}
+    return Library(dict(sorted(books.items())), frozenset([*fresh, *older]), limit)
 
 
 def turn_grammar(unread: Sequence[str], proposal: t.Term | None) -> Grammar:
@@ -112,6 +115,10 @@ def propose(state: State, traces: Sequence[Trace]) -> Generator[Request, Complet
     term = proposal_term(state, traces)
     reads: list[str] = []
     turns = max(settings.max_turns, minimum)
+
+    def done(change: Change | None, reason: str, edits: Mapping[str, int]) -> Proposal:
+        return Proposal(change, reason, tuple(reads), edits, tally.replies, tally.usage, omitted, tuple(tally.refused))
+
     for turn in range(turns + 1):
         due = minimum - sum(path in books.traces for path in reads)
         enough = due <= 0
@@ -134,21 +141,20 @@ def propose(state: State, traces: Sequence[Trace]) -> Generator[Request, Complet
             break
         step, text = reply
         if isinstance(step, Draft):
-            return Proposal(step.change, step.reason, tuple(reads), step.edits, tally.replies, tally.usage, omitted)
+            return done(step.change, step.reason, step.edits)
         reads.append(step)
         messages += [
             Message("assistant", text),
             Message("user", f"{step}:\n{books.excerpt(step, meter)}\n\nReply with one JSON action."),
         ]
-    return Proposal(
-        None, "the proposer's reply could not be used", tuple(reads), {}, tally.replies, tally.usage, omitted
-    )
+    return done(None, f"the proposer's reply could not be used: {tally.refused[-1]}", {})
 
 
 def act(state: State, traces: Sequence[Trace], parsed: Mapping[str, Any]) -> str | Draft:
-    """The path to read, or the finished draft. Raises Unusable for a change that cannot be made."""
+    """The path to read, or the finished draft. Raises Unusable for a change that cannot be made, or says nothing."""
     if parsed["action"] == "read_file":
         return str(parsed["path"])
+    wording.refuse(texts_of(parsed["proposal"]), wording.quoted_keys(traces))
     try:
         draft = draft_change(state, traces, parsed["proposal"])
     except (Problem, ValueError, TypeError) as error:  # what a person wrote around it cannot be written again
