@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +16,7 @@ from tests.cli.conftest import Run
 from nightschool.bench import result
 from nightschool.bench.result import Measure, Record
 from nightschool.cli import bench_all
-from nightschool.cli.bench_run import is_there
+from nightschool.cli.bench_run import BENCHES, Bench
 
 
 @dataclass(frozen=True)
@@ -24,20 +24,20 @@ class Settings:
     """What a bench may be asked for."""
 
     model: str | None = None
-    quick: bool = False
+    kind: str = "1,2"
+    exact: bool = False
     widths: tuple[int, ...] = (1, 8)
-    say: Callable[[str], None] = field(default=lambda _: None, compare=False)
 
 
-def measure(settings: Settings) -> Record:
+def measure(settings: Settings, tell: Callable[[str], None]) -> Record:
     """A bench that takes no time."""
-    settings.say("measuring")
+    tell("measuring")
     seconds = 1.0 if settings.model != "slow" else 1.5
     made = [
         Measure("step", "s", (seconds, seconds * 1.01, seconds * 0.99), params={"width": width})
         for width in settings.widths
     ]
-    return result.record("throughput", made, settings={"quick": settings.quick})
+    return result.record("throughput", made, settings={"exact": settings.exact, "kind": settings.kind})
 
 
 @pytest.fixture
@@ -50,14 +50,12 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def benched(state: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """As if the bench were the module above."""
-    name = "nightschool.bench.throughput"
+    name = "nightschool.bench.made_up"
     module = ModuleType(name)
     module.__spec__ = ModuleSpec(name, None)
     vars(module).update(Settings=Settings, measure=measure)
     monkeypatch.setitem(sys.modules, name, module)
-    import nightschool.bench
-
-    monkeypatch.setattr(nightschool.bench, "throughput", module, raising=False)
+    monkeypatch.setitem(BENCHES, "throughput", Bench("made_up", BENCHES["throughput"].help, {"exact": True}))
     return state
 
 
@@ -69,11 +67,14 @@ def project(place: Path, state: Path) -> Path:
 
 
 def test_a_bench_is_run_kept_and_listed(benched: Path, run: Run) -> None:
-    ran = run("bench", "throughput", "--set", "widths=1,2,4", "--quick")
+    ran = run("bench", "throughput", "--set", "widths=1,2,4", "--quick", "--set", "kind=1,8")
     assert ran.code == 0 and "measuring" in ran.err and "1.00 ± 0.01" in ran.out
     (file,) = benched.iterdir()
     record = result.load(file)
-    assert [one.params["width"] for one in record.measures] == [1, 2, 4] and record.settings == {"quick": True}
+    assert [one.params["width"] for one in record.measures] == [1, 2, 4] and record.settings == {
+        "exact": True,
+        "kind": "1,8",
+    }
     (listed,) = json.loads(run("bench", "history", "--json").out)
     assert listed["name"] == file.stem and listed["headline"] == {"name": "step", "median": 1.0, "unit": "s"}
     assert file.stem in run("bench", "history").out
@@ -106,7 +107,8 @@ def test_a_record_can_be_left_unkept_and_drawn(benched: Path, run: Run, tmp_path
     [
         ("throughput --set width=1", "did you mean 'widths'"),
         ("throughput --set model=x", "no setting 'model'"),
-        ("throughput --set widths", "no value"),
+        ("throughput --set widths=x", "is no tuple"),
+        ("throughput --set exact=3", "is no bool"),
         ("throughput --format yaml", "no format is called 'yaml'"),
         ("l0 nowhere.md", "nowhere.md"),
         ("compare one two", "no record is called 'one'"),
@@ -121,7 +123,7 @@ def test_what_is_wrong_is_said_in_two_lines(benched: Path, run: Run, command: st
 
 
 def test_a_bench_that_is_not_there_says_so(run: Run, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nightschool.cli.bench_run.is_there", lambda name: False)
+    monkeypatch.setitem(BENCHES, "startup", Bench("nowhere", BENCHES["startup"].help))
     assert "has no bench startup" in run("bench", "startup").err
 
 
@@ -161,7 +163,7 @@ def test_alone_it_shows_the_tax_then_the_speed(project: Path, benched: Path, run
 
 
 def test_all_of_them(project: Path, state: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_all, "NAMES", ("l0",))
+    monkeypatch.setattr(bench_all, "BENCHES", ("l0",))
     ran = run("bench", "all", "--quick", "--json")
     assert ran.code == 0 and json.loads(ran.out)["bench"] == "l0" and len(list(state.iterdir())) == 1
     monkeypatch.setattr(bench_all, "QUICK_SECONDS", 0.01)
@@ -170,6 +172,5 @@ def test_all_of_them(project: Path, state: Path, run: Run, monkeypatch: pytest.M
 
 
 def test_every_bench_of_the_table_has_a_help(run: Run) -> None:
-    assert is_there("l0")
-    for name in ("l0", "throughput", "startup", "constrained", "loop"):
+    for name in BENCHES:
         assert "--repeats" in run("bench", name, "--help").out
