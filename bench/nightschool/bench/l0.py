@@ -16,6 +16,7 @@ from nightschool.bench import l0_cost, l0_headings, l0_read
 from nightschool.bench.l0_growth import QUICK, SIZES, growth
 from nightschool.bench.l0_prefill import Prefill, Tell, Timings, timings
 from nightschool.bench.result import Measure, Record, Value, record, this_machine
+from nightschool.disk.errors import Problem
 from nightschool.engine.models import ModelSpec, load_models
 
 if TYPE_CHECKING:
