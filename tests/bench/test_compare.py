@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nightschool.bench import compare_view, kept, result
 from nightschool.bench.compare import Comparison, compare
 from nightschool.bench.result import Machine, Measure, Model, Record
-from nightschool.bench.welch import cumulative, holm, quantile, ratio
+from nightschool.bench.welch import Noise, Ratio, centre, cumulative, holm, quantile, ratio
 from nightschool.disk.errors import Problem
 
 MACHINE = Machine("Linux", "a cpu", 2, 8_000_000_000, None, 0.1, {"numpy": "2"})
@@ -70,6 +70,16 @@ def test_runs_that_stray_make_the_floor_higher() -> None:
     assert max(one.floor or 0 for one in compare(*calm[:2], kept=calm).verdicts) < 0.05
     assert min(one.floor or 0 for one in compare(*wild[:2], kept=wild).verdicts) > 0.1
     assert sum(is_called_different(compare(a, b, kept=wild)) for a, b in pairwise(wild)) == 0
+
+
+def test_more_runs_find_what_one_cannot() -> None:
+    """On a machine where runs stray by a tenth, a slowdown of a tenth takes many of them."""
+    draw = random.Random(6)
+    mine = [noisy(draw, stray=0.1) for _ in range(30)]
+    slower = [replace(noisy(draw, 1.25, stray=0.1), commit="slow") for _ in range(30)]
+    assert compare(mine[0], slower[0], kept=mine[:2]).is_same
+    found = compare(mine[0], slower[0], kept=[*mine, *slower])
+    assert found.runs == (30, 30) and [one.measure.name for one in found.regressions] == ["step0"]
 
 
 @pytest.mark.parametrize("better", ["higher", "lower", "neither"])
@@ -162,12 +172,15 @@ def test_a_verdict_reads_as_one() -> None:
     scale=st.floats(0.01, 100),
 )
 def test_a_ratio_is_in_its_interval_and_has_no_unit(a: list[float], b: list[float], scale: float) -> None:
-    one, turned = ratio(a, b), ratio(b, a)
-    assert one is not None and turned is not None
+    def against(one: list[float], other: list[float]) -> Ratio:
+        middles = centre(one), centre(other)
+        assert middles[0] is not None and middles[1] is not None
+        return ratio([middles[0]], [middles[1]], Noise(0.0))
+
+    one, turned, scaled = against(a, b), against(b, a), against([scale * x for x in a], [scale * x for x in b])
     assert one.low <= one.ratio <= one.high and 0 <= one.p_value <= 1
     assert turned.ratio == pytest.approx(1 / one.ratio) and turned.p_value == pytest.approx(one.p_value, abs=1e-6)
-    scaled = ratio([scale * x for x in a], [scale * x for x in b])
-    assert scaled is not None and scaled.ratio == pytest.approx(one.ratio)
+    assert scaled.ratio == pytest.approx(one.ratio)
 
 
 @pytest.mark.parametrize(("freedom", "expected"), [(1, 12.706), (2, 4.303), (4.5, 2.659), (10, 2.228), (1e9, 1.960)])

@@ -2,8 +2,10 @@
 
 Two records compare if bench, machine, model, dtype and backend are the same; versions, commit, load and settings may differ,
 and are told. Measures compare if their keys are equal. A difference is called one if it is sure to 95%, by Welch's test with
-Holm's correction over all measures of the record. The noise floor is how far one run of the same thing strays from the next:
-kept records that are like A in all, commit and versions too (A/A), tell it, and it widens the interval. Without any it is
+Holm's correction over all measures of the record.
+
+The unit is the run. Kept records that are like A, or like B, in all, commit and versions too, count as more runs of that
+side, and how far they stray from one another (A/A) is the noise floor, which widens every interval. Without any it is
 unknown: on a calm machine UNSEEN stands in, and a difference below the threshold is not told from noise; on a busy one no
 difference is. What is counted, not timed, is compared exactly.
 """
@@ -56,11 +58,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All verdicts; what differs besides; how many runs the noise floor comes from; measures that only one side has."""
+    """All verdicts; what differs besides; how many runs each side has; measures that only one side has."""
 
     verdicts: tuple[Verdict, ...]
     differs: tuple[str, ...]
-    runs: int
+    runs: tuple[int, int]
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
     threshold: float
@@ -81,20 +83,25 @@ class Comparison:
 
 
 def compare(before: Record, after: Record, *, threshold: float = THRESHOLD, kept: Iterable[Record] = ()) -> Comparison:
-    """B against A. `kept` are other records, of which those that are runs of the same thing as A tell the noise floor."""
+    """B against A. Of the `kept` records those count that are more runs of A or of B."""
     if unlike := _unlike(before, after):
-        raise Problem(
-            f"not like with like: {'; '.join(unlike)}", "measure both on one machine, with one model and backend"
-        )
-    runs = [before, *(one for one in kept if one != before and one != after and same_thing(before, one))]
+        advice = "measure both on one machine, with one model and backend"
+        raise Problem(f"not like with like: {'; '.join(unlike)}", advice)
+    others = [one for one in kept if one not in (before, after)]
+    sides = [[one, *(other for other in others if same_thing(one, other))] for one in (before, after)]
+    again = same_thing(before, after)
     mine, theirs = ({one.key: one for one in record.measures} for record in (before, after))
     both = [key for key in mine if key in theirs]
     if not both:
         raise Problem("the records have no measure in common", "measure both with the same settings")
-    floors = _noise(runs)
+    floors = _noise(sides[:1] if again else sides)
     busy = any((record.machine.load or 0) > BUSY for record in (before, after))
     drafts = [(mine[key], theirs[key], floors.get(key)) for key in both]
-    ratios = [ratio(a.samples, b.samples, floor or UNSEEN) for a, b, floor in drafts]
+    counted = [[before], [after]] if again else sides
+    centres = [[_centres(side, key) for side in counted] for key in both]
+    ratios = [
+        ratio(a, b, floor or UNSEEN) if a and b else None for (a, b), (_, _, floor) in zip(centres, drafts, strict=True)
+    ]
     corrected = iter(holm([found.p_value for found in ratios if found]))
     verdicts = tuple(
         _verdict(a, b, floor, found, next(corrected), threshold, busy) if found else _without_noise(a, b, threshold)
@@ -103,7 +110,7 @@ def compare(before: Record, after: Record, *, threshold: float = THRESHOLD, kept
     return Comparison(
         verdicts,
         tuple(_told(before, after)),
-        len(runs),
+        (len(counted[0]), len(counted[1])),
         tuple(named(mine[key]) for key in mine if key not in theirs),
         tuple(named(theirs[key]) for key in theirs if key not in mine),
         threshold,
@@ -127,7 +134,7 @@ def _verdict(
 ) -> Verdict:
     floor = None if noise is None else math.expm1(1.96 * math.sqrt(2 * noise.variance))
     if noise is None and busy:
-        said = "the machine was busy, and only other runs of A could tell how much that matters"
+        said = "the machine was busy, and only more runs of A or B could tell how much that matters"
         return Verdict(b, a.median, b.median, found.ratio, found.low, found.high, p, None, "unknown", False, said)
     hidden = floor is None and abs(found.ratio - 1) < threshold
     kind: Kind = "same" if p >= LEVEL or hidden else _direction(a, found.ratio)
@@ -162,32 +169,35 @@ def _loss(a: Measure, change: float) -> float:
     return 1 - change if a.better == "higher" else change - 1
 
 
-def _noise(runs: Sequence[Record]) -> dict[Key, Noise]:
-    """How far each measure strays between runs of the same thing; empty where there is only one run.
+def _centres(runs: Sequence[Record], key: Key) -> list[Centre]:
+    """The middle of one measure in each run that has enough samples of it."""
+    found = (centre(one.samples) for run in runs for one in run.measures if one.key == key)
+    return [middle for middle in found if middle]
+
+
+def _noise(sides: Sequence[Sequence[Record]]) -> dict[Key, Noise]:
+    """How far each measure strays between runs of the same thing; empty where no side has two.
 
     Few runs tell little of a single measure, so its variance is drawn half-way to the mean of all measures. What makes one
     measure stray makes the others stray too, so all of them together are worth no more than as many runs again.
     """
-    found: dict[Key, list[Centre]] = {}
-    for run in runs:
-        for one in run.measures:
-            if middle := centre(one.samples):
-                found.setdefault(one.key, []).append(middle)
-    own = {key: _strayed(middles) for key, middles in found.items() if len(middles) > 1}
+    keys = dict.fromkeys(one.key for side in sides for run in side for one in run.measures)
+    grouped = {key: [middles for side in sides if len(middles := _centres(side, key)) > 1] for key in keys}
+    own = {key: _strayed(groups) for key, groups in grouped.items() if groups}
     if not own:
         return {}
     common = statistics.fmean(own.values())
-    return {key: _moderated(own[key], len(found[key]) - 1, common, len(own) > 1) for key in own}
+    freedom = {key: sum(len(middles) - 1 for middles in grouped[key]) for key in own}
+    if len(own) == 1:
+        return {key: Noise(variance, freedom[key]) for key, variance in own.items()}
+    return {key: Noise((variance + common) / 2, 2 * freedom[key]) for key, variance in own.items()}
 
 
-def _strayed(middles: Sequence[Centre]) -> float:
-    """The variance of runs that their own samples do not explain."""
-    between = statistics.variance(one.mean for one in middles)
-    return max(0.0, between - statistics.fmean(one.variance for one in middles))
-
-
-def _moderated(own: float, freedom: int, common: float, several: bool) -> Noise:
-    return Noise((own + common) / 2, 2 * freedom) if several else Noise(own, freedom)
+def _strayed(groups: Sequence[Sequence[Centre]]) -> float:
+    """The variance of runs, each group about its own mean, that their samples do not explain."""
+    freedom = sum(len(group) - 1 for group in groups)
+    between = sum(statistics.variance(one.mean for one in group) * (len(group) - 1) for group in groups) / freedom
+    return max(0.0, between - statistics.fmean(one.variance for group in groups for one in group))
 
 
 def _unlike(one: Record, other: Record) -> list[str]:

@@ -21,9 +21,9 @@ def told(found: Comparison) -> list[str]:
     """What is to be said beside the table."""
     exact = sum(one.kind == "same" and one.low is None for one in found.verdicts)
     floors = [one.floor for one in found.verdicts if one.floor is not None]
-    unknown = f"unknown, so what is below {found.threshold:.0%} is taken for noise: run A again, and keep it"
-    floor = f"up to {max(floors):.1%} from one run to the next ({found.runs} runs of A)" if floors else unknown
-    lines = [f"noise floor: {floor}"]
+    unknown = f"unknown, so what is below {found.threshold:.0%} is taken for noise: run A or B again"
+    floor = f"up to {max(floors):.1%} from one run to the next" if floors else unknown
+    lines = [f"runs: {found.runs[0]} of A, {found.runs[1]} of B", f"noise floor: {floor}"]
     lines += [f"{exact} counted figures are the same"] if exact else []
     lines += [f"{note}: {_listed(names)}" for note, names in _notes(found).items()]
     lines += [f"only in A: {name}" for name in found.only_before] + [f"only in B: {name}" for name in found.only_after]

@@ -33,7 +33,7 @@ class Centre:
 class Noise:
     """How far the logarithm of a whole run strays from one run to the next: a variance, and its degrees of freedom."""
 
-    variance: float = 0.0
+    variance: float
     freedom: float = math.inf
 
 
@@ -59,14 +59,14 @@ def centre(samples: Sequence[float]) -> Centre | None:
     return Centre(statistics.fmean(kept), variance, len(kept) - 1)
 
 
-def ratio(a: Sequence[float], b: Sequence[float], noise: Noise | None = None) -> Ratio | None:
-    """Compare positive samples, two a side at least; else None. The `noise` of runs is added once for each side."""
-    one, other, noise = centre(a), centre(b), noise or Noise()
-    if one is None or other is None:
-        return None
-    parts = [(one.variance, one.freedom), (other.variance, other.freedom), (2 * noise.variance, noise.freedom)]
+def ratio(a: Sequence[Centre], b: Sequence[Centre], noise: Noise) -> Ratio:
+    """Compare two sides, each the centres of one run or several; `noise` is how far a single run strays."""
+    parts = [
+        *((sum(one.variance for one in side) / len(side) ** 2, sum(one.freedom for one in side)) for side in (a, b)),
+        (noise.variance * (1 / len(a) + 1 / len(b)), noise.freedom),
+    ]
     variance = sum(part for part, _ in parts)
-    delta = other.mean - one.mean
+    delta = statistics.fmean(one.mean for one in b) - statistics.fmean(one.mean for one in a)
     if variance == 0:
         return Ratio(math.exp(delta), math.exp(delta), math.exp(delta), float(delta == 0))
     shares = sum((part / variance) ** 2 / freedom for part, freedom in parts)
