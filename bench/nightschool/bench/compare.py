@@ -37,7 +37,7 @@ Kind = Literal["same", "better", "worse", "differs", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One measure: B's median over A's, the interval of the ratio, and what it means; `floor` is the noise of A/A.
+    """One measure: the median of A's runs and of B's, the ratio with its interval, what it means; `floor` is A/A's noise.
 
     `differs` is a difference where neither way is better; `unknown` says why in `note`.
     """
@@ -107,8 +107,9 @@ def compare(before: Record, after: Record, *, threshold: float = THRESHOLD, kept
         _verdict(a, b, floor, found, next(corrected), threshold, busy) if found else _without_noise(a, b, threshold)
         for (a, b, floor), found in zip(drafts, ratios, strict=True)
     )
+    told = [(_typical(counted[0], one.key), _typical(counted[1], one.key)) for one, _, _ in drafts]
     return Comparison(
-        verdicts,
+        tuple(replace(verdict, before=a, after=b) for verdict, (a, b) in zip(verdicts, told, strict=True)),
         tuple(_told(before, after)),
         (len(counted[0]), len(counted[1])),
         tuple(named(mine[key]) for key in mine if key not in theirs),
@@ -135,16 +136,16 @@ def _verdict(
     floor = None if noise is None else math.expm1(1.96 * math.sqrt(2 * noise.variance))
     if noise is None and busy:
         said = "the machine was busy, and only more runs of A or B could tell how much that matters"
-        return Verdict(b, a.median, b.median, found.ratio, found.low, found.high, p, None, "unknown", False, said)
+        return Verdict(b, None, None, found.ratio, found.low, found.high, p, None, "unknown", False, said)
     hidden = floor is None and abs(found.ratio - 1) < threshold
     kind: Kind = "same" if p >= LEVEL or hidden else _direction(a, found.ratio)
     lost = kind == "worse" and _loss(a, found.ratio) > threshold
-    return Verdict(b, a.median, b.median, found.ratio, found.low, found.high, p, floor, kind, lost)
+    return Verdict(b, None, None, found.ratio, found.low, found.high, p, floor, kind, lost)
 
 
 def _without_noise(a: Measure, b: Measure, threshold: float) -> Verdict:
     """Where there is nothing to tell noise by."""
-    plain = Verdict(b, a.median, b.median, None, None, None, None, None, "unknown", False)
+    plain = Verdict(b, None, None, None, None, None, None, None, "unknown", False)
     if a.mean is None or b.mean is None:
         return replace(plain, note="one side could not be measured")
     if a.unit not in EXACT:
@@ -173,6 +174,12 @@ def _centres(runs: Sequence[Record], key: Key) -> list[Centre]:
     """The middle of one measure in each run that has enough samples of it."""
     found = (centre(one.samples) for run in runs for one in run.measures if one.key == key)
     return [middle for middle in found if middle]
+
+
+def _typical(runs: Sequence[Record], key: Key) -> float | None:
+    """The median of the runs' medians."""
+    medians = [one.median for run in runs for one in run.measures if one.key == key and one.median is not None]
+    return statistics.median(medians) if medians else None
 
 
 def _noise(sides: Sequence[Sequence[Record]]) -> dict[Key, Noise]:

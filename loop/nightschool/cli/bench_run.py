@@ -42,7 +42,11 @@ BENCHES = {
     "l0": Bench(
         "l0", "The token tax: what standing instructions cost every session, by heading and by day.", {"quick": True}
     ),
-    "constrained": Bench("constrained", "What a grammar costs: compiling, filling masks, decoding beside free text."),
+    "constrained": Bench(
+        "constrained",
+        "What a grammar costs: compiling, filling masks, decoding beside free text.",
+        {"targets": "10,100", "batch": 4, "gen": 16, "steps": 16, "repeats": 1},
+    ),
     "loop": Bench(
         "loopcost",
         "What the loop itself costs an iteration, with an engine that answers at once.",
@@ -89,7 +93,9 @@ def ran(name: str, asked: Asked, sets: Sequence[str] = (), **own: Any) -> Record
     types = {each.name: str(each.type) for each in fields(module.Settings)}
     common = asdict(asked)
     told = {**(BENCHES[name].quick if common.pop("quick") else {})}
-    told |= {key: value for key, value in common.items() if value is not None and key in types}
+    for key, value in common.items():
+        if value is not None and key in types:
+            told[key] = str(value) if types[key].startswith("str") else value
     for text in sets:
         key, _, value = text.partition("=")
         if key not in types or key in common:
