@@ -52,7 +52,9 @@ def test_modules_say_what_they_are_and_stay_small(path: Path) -> None:
     assert text.count("\n") <= 450
 
 
-@pytest.mark.parametrize("command", ["", "evolve", "eval", "status", "skills", "suite", "models", "doctor"])
+@pytest.mark.parametrize(
+    "command", ["", "evolve", "eval", "status", "skills", "suite", "models", "bench", "bench l0", "doctor"]
+)
 def test_help_loads_no_library_of_weight(command: str) -> None:
     ran = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "nightschool.cli", *command.split(), "--help"],

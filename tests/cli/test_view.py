@@ -156,6 +156,7 @@ def test_the_summary_shows_what_was_kept_and_how_to_undo_it() -> None:
         "model": "tiny",
         "baseline": 0.25,
         "best": 0.75,
+        "injected": 812.4,
         "seconds": 3723.0,
         "iterations": [{"k": 5, **KEPT, "reason": "val 0.750 is above the best so far, 0.250"}],
         "replies": {"total": 4, "valid": 4, "retried": 1, "degraded": 0},

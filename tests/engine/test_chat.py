@@ -87,6 +87,17 @@ def test_decoding_is_byte_for_byte(chat: Chat, text: str) -> None:
     assert said(chat, chat.tokens.plain(text)) == text
 
 
+@given(text=st.text(st.sampled_from("ab #\né漢🙂<|im_end>"), max_size=40) | st.just("a <|im_end|> é</think>"))
+def test_tokens_are_located_where_they_begin(chat: Chat, text: str) -> None:
+    located = chat.tokens.located(text)
+    assert [token for token, _ in located] == chat.tokens.plain(text)
+    spelled = b""
+    for token, start in located:
+        assert len(text[:start].encode()) <= len(spelled) < len(text[: start + 1].encode())
+        spelled += chat.tokens.bytes_of(token)
+    assert spelled.decode() == text
+
+
 def test_ordinary_prompts_are_those_of_transformers(chat: Chat) -> None:
     import transformers
 

@@ -1,4 +1,4 @@
-"""Promotes, makes critical and revokes, killed at every call that changes the disk: a program, started by test_crash.py.
+"""Promotes, makes critical, revokes and ingests, killed at every call that changes the disk: a program of test_crash.py.
 
 Everything is loaded once and one child is forked for each kill point. A child dies in place of its N-th call that changes
 the disk; a write is cut in half first. Then a reader must see the tree as it was before or as it is after, whole; the next
@@ -18,9 +18,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from nightschool.engine.backends.scripted import ScriptedEngine, shortest
 from nightschool.sek import commands, core
 from nightschool.sek.bootstrap import render
+from nightschool.sek.ingest import ingest as read_sources
 from nightschool.sek.routing import Routing, rendered
+from nightschool.sek.sources import gather
 from nightschool.sek.transaction import events_of
 from nightschool.sek.tree import PENDING, Tree
 
@@ -65,6 +68,14 @@ def make_core(root: Path) -> None:
 def revoke(root: Path) -> None:
     if not any(event.kind == "revoked" for event in events_of(Tree(root))):
         core.revoke(Tree(root), TAG, "wrong", now)
+
+
+def ingest(root: Path) -> None:
+    """One part, so one page; a source that was read is not read again."""
+    text = root.parent / "guide.md"
+    text.write_bytes(b"# Harbour\n\nA berth costs 12 florins.\n")
+    engine = ScriptedEngine(default=shortest)
+    list(read_sources(Tree(root), gather([text], Tree(root))[0], engine, now))
 
 
 def recover(root: Path) -> None:
@@ -160,7 +171,8 @@ def main(work: Path) -> None:
     os.fsync = lambda fd: None
     before = work / "0"
     first(before)
-    for n, (name, action) in enumerate((("promote", promote), ("core", make_core), ("revoke", revoke)), start=1):
+    actions = (("promote", promote), ("core", make_core), ("revoke", revoke), ("ingest", ingest))
+    for n, (name, action) in enumerate(actions, start=1):
         calm = work / str(n)
         shutil.copytree(before, calm)
         action(calm)

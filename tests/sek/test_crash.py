@@ -1,4 +1,4 @@
-"""SIGKILL at every write of a promotion, of a critical rule and of a revocation: all of it stands, or nothing."""
+"""SIGKILL at every write of a promotion, a critical rule, a revocation and an ingest: all of it stands, or nothing."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ def test_killed_at_every_write(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(driver), str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     points = {name: int(number) for name, number in re.findall(r"(\w+): (\d+) kill points", done.stdout)}
-    assert points.keys() == {"promote", "core", "revoke"} and min(points.values()) >= 10, done.stdout
+    assert points.keys() == {"promote", "core", "revoke", "ingest"} and min(points.values()) >= 10, done.stdout

@@ -83,6 +83,8 @@ def test_an_empty_file_is_empty_settings(file: Path) -> None:
         ("[]", "not a JSON object"),
         ('{"hooks": []}', '"hooks" is not an object'),
         ('{"hooks": {"UserPromptSubmit": {}}}', "is not a list"),
+        ('{"limit": 1e400}', "JSON cannot spell"),
+        ('{"limit": NaN}', "JSON cannot spell"),
     ],
 )
 def test_settings_that_cannot_be_merged_are_left_alone(file: Path, text: str, what: str) -> None:

@@ -169,6 +169,25 @@ def test_what_a_rule_says_is_not_written_twice(tree: Tree, clock: Clock) -> None
     assert [event.kind for event in life.events] == ["registered", "registered", "known-already"]
 
 
+@pytest.mark.parametrize(
+    "said",
+    ["the key AKIAQ3EGRJ7ZV5K2MWPT was in the header", "ask m.okonkwo@hosting.net", "see [the page](gone.md)"],
+)
+def test_what_the_linter_refuses_is_not_promoted(said: str, tree: Tree, clock: Clock) -> None:
+    register(tree, clock, "one", got=said)
+    told = register(tree, clock, "two", got=said)
+    assert told[-1].startswith("Not promoted: Stripe webhook retries: ") and "AKIAQ3" not in told[-1]
+    assert not (tree.root / PAGE).exists() and len(inbox.parse(text(tree, "memory/inbox.md"))) == 2
+    assert kinds(tree) == ["registered", "registered", "withheld"]
+    assert commands.tidy(tree, clock) == ()  # it was said once
+
+
+def test_what_the_linter_only_warns_of_is_promoted(tree: Tree, clock: Clock) -> None:
+    for session in "ab":
+        told = register(tree, clock, session, got="mail goes to someone@example.com")
+    assert told[-1].startswith("📚 Promoted")
+
+
 def test_a_tag_is_never_given_twice(tree: Tree, clock: Clock) -> None:
     for session in "ab":
         register(tree, clock, session)

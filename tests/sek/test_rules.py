@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nightschool.disk.errors import Problem
-from nightschool.sek import rules
+from nightschool.sek import inbox, rules
 from nightschool.sek.inbox import Entry
 from nightschool.sek.tree import Tree
 
@@ -142,3 +142,12 @@ def test_alike_drafts_are_told_once() -> None:
 def test_unreadable_pages_have_no_rules(plant: Callable[..., Tree]) -> None:
     tree = plant({"wiki/rules/bad.md": b"- [BAD-1] \xff\n"})
     assert [rule.tag for rule in rules.every(tree)] == ["FE-001"]
+
+
+def test_of_drafts_that_say_the_same_the_fullest_is_told() -> None:
+    bare = "- [2026-01-01] stripe retries twice\n"
+    full = "- [2026-01-02] stripe retries twice · correction · b\n  expected: once got: twice\n  where: hooks.py\n"
+    for text in (bare + full, full + bare):
+        rule = rules.render("PAY-1", inbox.parse(text))
+        assert "Expected: once\nGot: twice\nWhere: hooks.py\n" in rule and rule.count("Got:") == 1
+        assert rule.startswith("## [PAY-1] stripe retries twice\n") and "2026-01-01" in rule

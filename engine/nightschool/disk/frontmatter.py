@@ -6,10 +6,12 @@ finds the front matter. What we read is the part of YAML that JSON has: a date, 
 is text; anchors and tags are refused. The body is kept exactly. Which keys there are is left to others.
 """
 
+import copy
 import json
 import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -31,7 +33,8 @@ def split(text: str, name: str = "front matter") -> tuple[dict[str, Any], str]:
     end = next((number for number, line in enumerate(lines[1:], start=1) if _is_fence(line)), None)
     if end is None:
         raise Problem(f"{name}:1: the front matter has no end", "close it with a line ---")
-    return _load("\n".join(lines[1:end]) + "\n", name), "\n".join(lines[end + 1 :])
+    front = _load("\n".join(lines[1:end]) + "\n", name)
+    return copy.deepcopy(front), "\n".join(lines[end + 1 :])  # what callers do with theirs is their own
 
 
 def join(front: Mapping[str, Any], body: str) -> str:
@@ -117,6 +120,7 @@ for _type, _pattern, _first in (
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_type}", re.compile(f"(?:{_pattern})$"), _first)
 
 
+@lru_cache(maxsize=512)  # the same files are looked at again and again, and YAML is slow
 def _load(source: str, name: str) -> dict[str, Any]:
     advice = "mend it, or put the value in double quotes"
     try:

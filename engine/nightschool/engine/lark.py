@@ -7,6 +7,7 @@ llguidance spell a control token where hostile text has to be copied.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from json.encoder import encode_basestring
 
 from nightschool.engine.nodes import Alt, Capped, Chars, Leaf, Lit, Node, Repeat, Seq, Words
@@ -108,6 +109,7 @@ def regex(node: Node) -> str:
             raise TypeError(f"{type(node).__name__} is not regular")
 
 
+@lru_cache(maxsize=16_384)  # one path or span is offered turn after turn
 def _string(data: bytes) -> str:
     """A literal, escaped as in JSON; the grammar's lexer takes DEL for a control character too."""
     return encode_basestring(data.decode()).replace("\x7f", "\\u007f")

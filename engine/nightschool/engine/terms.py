@@ -15,6 +15,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from json.encoder import encode_basestring
 from typing import Any
 
 from nightschool.engine import nodes, numerals, pattern
@@ -69,8 +70,8 @@ def const(value: object) -> Term:
 def choice(options: Iterable[object]) -> Term:
     """One of these JSON values (strings, as a rule)."""
     values = list(options)
-    deep = [value for value in values if isinstance(value, Mapping | list | tuple)]
-    flat = nodes.leaf(nodes.words(encode(value) for value in values if value not in deep))
+    deep = [value for value in values if not isinstance(value, str) and isinstance(value, Mapping | list | tuple)]
+    flat = nodes.leaf(nodes.words(encode(value) for value in values if not deep or value not in deep))
     return Term(nodes.alt([flat, *(const(value).node for value in deep)]), {"enum": values})
 
 
@@ -188,7 +189,7 @@ def alt(options: Iterable[Term]) -> Term:
 
 def encode(value: object) -> bytes:
     """A value as compact JSON; what is not a JSON value, or not Unicode text, raises ValueError."""
-    return _ENCODER.encode(value).encode()
+    return (encode_basestring(value) if isinstance(value, str) else _ENCODER.encode(value)).encode()
 
 
 @cache

@@ -82,13 +82,18 @@ class Tokens:
 
     def plain(self, text: str) -> list[int]:
         """Ids of a text without a single control token, whatever it spells."""
+        return [token for token, _ in self.located(text)]
+
+    def located(self, text: str) -> list[tuple[int, int]]:
+        """The ids of `plain`, each with the index of the character in which its first byte lies, ascending."""
         if not text:
             return []
         encoding = self._encoder.encode(text, add_special_tokens=False)
         for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
             if token in self._control_ids and end - start > 1:
-                return self.plain(text[: start + 1]) + self.plain(text[start + 1 :])
-        return [int(token) for token in encoding.ids]
+                rest = self.located(text[start + 1 :])
+                return self.located(text[: start + 1]) + [(other, start + 1 + at) for other, at in rest]
+        return [(int(token), int(start)) for token, (start, _) in zip(encoding.ids, encoding.offsets, strict=True)]
 
     def bytes_of(self, token: int) -> bytes:
         """What one token spells; nothing for special tokens and padding."""

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import typer
 
-from nightschool.cli import doctor, evaluate, evolve, models, new, route, sek, skills, status, suite, trace, usage
+from nightschool.cli import (
+    bench,
+    doctor,
+    evaluate,
+    evolve,
+    models,
+    new,
+    route,
+    sek,
+    skills,
+    status,
+    suite,
+    trace,
+    usage,
+    wiki,
+)
 
 app = typer.Typer(
     name="nightschool",
@@ -24,5 +39,7 @@ app.add_typer(skills.app, name="skills")
 app.add_typer(suite.app, name="suite")
 app.command("route")(route.route)
 app.add_typer(sek.app, name="sek")
+app.add_typer(wiki.app, name="wiki")
 app.add_typer(models.app, name="models")
+app.add_typer(bench.app, name="bench")
 app.command("doctor")(doctor.doctor)

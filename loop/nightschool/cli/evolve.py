@@ -34,6 +34,15 @@ def evolve(
     student_temperature: Annotated[
         float | None, typer.Option(metavar="T", help="Sampling noise of the student; 0 is none.")
     ] = None,
+    inject: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which skills a task's student reads: full (all) or routed.")
+    ] = None,
+    test_wiki: Annotated[
+        bool | None,
+        typer.Option(
+            "--test-wiki", help="Let the student look into the wiki, on the test split only.", show_default=False
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any key of [evolve] (docs/suites.md), written as there."),
@@ -64,6 +73,8 @@ def evolve(
         "control": control,
         "min_reads": min_reads,
         "student_temperature": student_temperature,
+        "inject": inject,
+        "test_wiki": test_wiki,
     }
     config = resolve(
         space, assigned(settings or ()) | {key: value for key, value in flags.items() if value is not None}

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 Tag = Annotated[str, typer.Argument(metavar="TAG", help="The rule's tag, as in API-RATE-001.")]
 
+LONGEST_TITLE = 44
+"""Characters of a rule's title in the table: a line then fits a terminal; `history TAG` and --json have all of it."""
+
 
 def add(app: typer.Typer) -> None:
     """Add these commands to `nightschool sek`."""
@@ -158,15 +161,22 @@ def _draw(found: Status) -> None:
         ]
         output.table(("topic", "kind", "entries", "sessions", "expires"), rows)
     counts = {stage: sum(rule.stage == stage for rule in found.rules) for stage in ("core", "validated")}
-    typer.echo(f"rules: {counts['core']} core, {counts['validated']} validated, {len(found.tombstones)} revoked")
+    told = f"{counts['core']} core, {counts['validated']} validated, {len(found.tombstones)} revoked"
+    typer.echo(f"rules: {told}; used: in so many sessions of the last 30 days")
     if found.rules:
-        rows = [
-            (rule.tag, rule.stage + (" 🆕" if rule.new else ""), str(rule.sessions), rule.title, rule.path or "-")
+        standing = [
+            (rule.tag, rule.stage + (" 🆕" if rule.new else ""), str(rule.sessions), _cut(rule.title))
             for rule in found.rules
         ]
-        output.table(("tag", "stage", "used in 30 days", "title", "page"), rows)
+        output.table(("tag", "stage", "used", "title"), standing)
     for tag in found.suggestions:
         typer.echo(suggestion(tag))
+
+
+def _cut(title: str) -> str:
+    """The last of the headings that an imported page stands under, cut to fit."""
+    last = title.rpartition(" › ")[2]
+    return last if len(last) <= LONGEST_TITLE else last[: LONGEST_TITLE - 1].rstrip() + "…"
 
 
 def _recount(found: Life) -> None:

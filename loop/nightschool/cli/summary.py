@@ -106,6 +106,8 @@ def _figures(record: Mapping[str, Any]) -> RenderableType:
     cached = f" ({tokens['cached'] / tokens['prompt']:.0%} from the cache)" if tokens["prompt"] else ""
     told = f"{tokens['prompt']:,} prompt tokens{cached}, {tokens['generated']:,} generated"
     grid.add_row("time", Text(clock(record["seconds"])), told)
+    if record["injected"] is not None:
+        grid.add_row("skill", Text(f"{record['injected']:,.0f} tokens"), "in each task's prompt, on average")
     if replies["total"]:
         told = f"{replies['retried']} asked again, {replies['degraded']} not used"
         grid.add_row("valid", Text(f"{replies['valid']} of {replies['total']}"), f"replies under a grammar; {told}")

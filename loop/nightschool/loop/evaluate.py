@@ -43,7 +43,7 @@ def evaluate(
         engine.model.alias,
         Meter(engine.count, engine.model.context, engine.model.sampling, engine.model.thinking is not None),
     )
-    refuse_long(suite, chosen, tasks, seat.meter, think=config.settings.think)
+    refuse_long(suite, chosen, tasks, seat.meter, think=config.settings.think, how=config.settings.inject)
     done: dict[str, traces.Trace] = {}
     progress(0, len(tasks))
     for name, trace in drive(engine, {task.id: solve(seat, task) for task in tasks}):
@@ -62,5 +62,6 @@ def evaluate(
             for task in tasks
             if not done[task.id].passed
         ],
+        "injected": round(sum(trace.usage["injected_tokens"] or 0 for trace in done.values()) / len(tasks), 1),
         "cut": sum(trace.finish == "length" for trace in done.values()),
     }

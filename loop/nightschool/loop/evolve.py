@@ -30,4 +30,5 @@ def evolve(night: Night) -> None:
         if outcome.accepted and outcome.score is not None:
             best = outcome.score
     night.test()
+    night.promote()
     night.end("val is perfect" if best >= 1.0 else "all iterations are done")

@@ -22,12 +22,18 @@ class Hidden:
         splits = [(split, task) for split in ("val", "test") for task in suite.split(split)]
         questions = [(split, task, normalise(task.prompt)) for split, task in splits]
         self._questions = [item for item in questions if len(item[2]) >= SHORTEST_QUESTION]
+        self._found: dict[str, tuple[str, Task] | None] = {}
 
     def told(self, text: str) -> tuple[str, Task] | None:
-        """The split and the task of which a text tells, or None."""
+        """The split and the task of which a text tells, or None; a text is searched once."""
+        if text not in self._found:
+            self._found[text] = self._search(text)
+        return self._found[text]
+
+    def _search(self, text: str) -> tuple[str, Task] | None:
         plain, cuts = normalise(text), sorted({int(cut.replace(",", "")) for cut in excerpts.MARK.findall(text)})
         for split, task, question in self._questions:
-            if question in plain or any(normalise(short) in plain for short in _short(task.prompt, cuts)):
+            if question in plain or (cuts and any(normalise(short) in plain for short in _short(task.prompt, cuts))):
                 return split, task
         return None
 

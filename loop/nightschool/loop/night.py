@@ -13,15 +13,15 @@ from typing import Any
 
 from nightschool.disk import files
 from nightschool.disk.errors import Problem
-from nightschool.loop import plans, skills, stats, traces, wiki
+from nightschool.loop import lessons, plans, skills, stats, traces, wiki
 from nightschool.loop.crew import Crew
 from nightschool.loop.gate import Candidate, Decision, Gate, Outcome
 from nightschool.loop.hidden import Hidden
 from nightschool.loop.journal import Event, Journal, best_score, best_scores
 from nightschool.loop.progress import Watcher
+from nightschool.loop.room import Room
 from nightschool.loop.skills import SkillSet
 from nightschool.loop.strategies.base import Change, Proposal, State, Strategy, Study
-from nightschool.loop.student import needed_tokens
 from nightschool.loop.suite import Suite, Task
 from nightschool.loop.traces import Split, Trace
 from nightschool.loop.work import Work, by_task, summary
@@ -46,8 +46,11 @@ class Night:
         self.space, self.suite, self.config, self.journal = space, suite, config, journal
         self.crew, self.strategy, self.gate, self.watcher = crew, strategy, gate, watcher
         self.work, self.hidden = Work(space, suite, config, crew, watcher), Hidden(suite)
+        self.shelf, self._older = wiki.Shelf(space.wiki), dict[str, Trace]()
         self.started = journal.night()[0]
         self.first = int(self.started["k"])
+        self._train = {task.id for task in suite.train}
+        self._room = Room(suite, crew, config.settings)
         self._clock = time.monotonic()
 
     # The algorithm's calls, in its order.
@@ -88,7 +91,7 @@ class Night:
             k=k,
             train=self.suite.train,
             skills=skills.load(self.space.skills),
-            wiki=wiki.load(self.space.wiki),
+            wiki=self.shelf.load(),
             history=self.history(),
             impact=self._impact(),
             rejected=self._rejected(),
@@ -100,7 +103,7 @@ class Night:
             proposer=self.crew.meter("proposer"),
             student=self.crew.meter("student"),
             trace=self._train_trace,
-            too_long=self._too_long,
+            too_long=self._room.too_long,
         )
 
     def rollout(
@@ -139,7 +142,7 @@ class Night:
                 **counts,
             )
         if self.journal.find("proposal", k) is None:
-            plans.carry_out_study(self.space, k, event["plan"])
+            plans.carry_out_study(self.space, k, event["plan"], self.shelf)
 
     def propose(self, k: int, seen: Sequence[Trace]) -> Proposal:
         """The proposer's one change."""
@@ -223,6 +226,11 @@ class Night:
         named = {"first": figures.pop("before"), "final": figures.pop("after"), "tasks": figures.pop("n")}
         self._journal("result", self.first, **named, **figures)
 
+    def promote(self) -> None:
+        """Patterns that many tasks have cited become rules, where the workspace is a SEK tree."""
+        for line in lessons.promote(self.space.root):
+            self.watcher.note(line)
+
     def end(self, reason: str) -> None:
         """The night is over."""
         self._journal("end", self.first, reason=reason, skills=self._measured_skills())
@@ -240,9 +248,11 @@ class Night:
 
     def _train_trace(self, identity: str) -> Trace | None:
         """An older train trace, unless its task has left the train split since, or its question has."""
-        known = {task.id for task in self.suite.train}
-        trace = traces.read_train(self.space.raw, identity) if identity.rsplit("/", 1)[-1] in known else None
-        return None if trace is None or self.hidden.told(trace.prompt) else trace
+        if identity not in self._older and identity.rsplit("/", 1)[-1] in self._train:
+            trace = traces.read_train(self.space.raw, identity)
+            if trace is not None and not self.hidden.told(trace.prompt):
+                self._older[identity] = replace(trace, messages=())  # nobody reads the long prompt of an older one
+        return self._older.get(identity)
 
     def _first_skills(self) -> SkillSet:
         """The skills with which the night began, as they were kept beside its traces."""
@@ -285,10 +295,3 @@ class Night:
         return frozenset(
             event["fingerprint"] for event in self.journal.events if event["event"] == "gate" and not event["accepted"]
         )
-
-    def _too_long(self, candidate: SkillSet) -> str | None:
-        meter, think = self.crew.meter("student"), self.config.settings.think
-        needed = max(needed_tokens(self.suite, candidate, task, meter, think=think) for task in self.suite.tasks)
-        if needed <= meter.context:
-            return None
-        return f"with it the skills and the longest task need {needed} tokens, and the context has {meter.context}"

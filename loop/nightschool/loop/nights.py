@@ -116,7 +116,7 @@ def _begin(space: Workspace, suite: Suite, config: Config, journal: Journal, cre
     _refuse_mixed_controls(config.control, journal)
     _refuse_leaks(space, suite)
     standing, think = skills.load(space.skills), config.settings.think
-    refuse_long(suite, standing, suite.tasks, crew.meter("student"), think=think)
+    refuse_long(suite, standing, suite.tasks, crew.meter("student"), think=think, how=config.settings.inject)
     space.save(replace(config, measured=space.config().measured))
     first = _next_iteration(space, journal)
     journal.append(

@@ -21,7 +21,7 @@ from nightschool.loop import skills, wiki
 from nightschool.loop.gate import Outcome
 from nightschool.loop.skills import Skill, SkillSet
 from nightschool.loop.strategies.base import Change, Proposal, Study
-from nightschool.loop.wiki import Wiki
+from nightschool.loop.wiki import Shelf, Wiki
 from nightschool.loop.workspace import Workspace
 
 SCHEMA = 1
@@ -47,7 +47,7 @@ def write_study(space: Workspace, k: int, study: Study, shown: Wiki) -> str:
     return _write(space.iteration(k) / "study.json", {"pages": pages, "log": study.log, "omitted": list(study.omitted)})
 
 
-def carry_out_study(space: Workspace, k: int, sha: str) -> None:
+def carry_out_study(space: Workspace, k: int, sha: str, shelf: Shelf) -> None:
     """Bring the pages to where the plan wants them, and render the index."""
     plan = _read(space.iteration(k) / "study.json", sha)
     for item in plan["pages"]:
@@ -59,7 +59,7 @@ def carry_out_study(space: Workspace, k: int, sha: str) -> None:
             files.write_atomic(path, item["text"])
         elif now != item["text"]:
             files.write_atomic(path, _merged(now, item["text"]))
-    files.write_atomic(space.wiki / "index.md", wiki.load(space.wiki).index())
+    files.write_atomic(space.wiki / "index.md", shelf.load().index())
 
 
 def _merged(person: str, planned: str) -> str:

@@ -60,6 +60,7 @@ def _status(space: Workspace, config: Config, night: list[Event]) -> dict[str, A
         if result
         else None,
         "tokens": {name: usage.get(key, 0) for name, key in TOKENS.items()},
+        "injected": _injected(night),
         "seconds": round(sum(event.get("seconds", 0.0) for event in night), 1),
         "stages": _stages(night),
         "resumes": _resumes(space, start),
@@ -88,6 +89,14 @@ def _revoked(space: Workspace, settled: Sequence[Event]) -> set[int]:
 def _counts(night: Sequence[Event], kind: str, keys: Sequence[str]) -> dict[str, int]:
     total = add_counts(*(event.get(kind, {}) for event in night))
     return {key: total.get(key, 0) for key in keys}
+
+
+def _injected(night: Sequence[Event]) -> float | None:
+    """Tokens of skills that a task's prompt held, on average, in the newest run of the standing skills."""
+    runs = [event for event in night if event["event"] in ("train", "test") and event.get("answers")]
+    if not runs or "injected_tokens" not in runs[-1]["usage"]:
+        return None
+    return round(float(runs[-1]["usage"]["injected_tokens"] / max(runs[-1]["answers"]["total"], 1)), 1)
 
 
 def _stages(night: Sequence[Event]) -> Mapping[str, float]:

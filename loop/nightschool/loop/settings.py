@@ -19,6 +19,15 @@ def _known_gate(name: str) -> str:
     return name
 
 
+INJECTIONS = ("full", "routed")
+
+
+def _known_injection(name: str) -> str:
+    if name not in INJECTIONS:
+        raise unknown("way to inject skills", name, INJECTIONS)
+    return name
+
+
 SHOWN = 31
 """Both kinds of traces together stay below the 63 ids among which a grammar can tell that none is cited twice."""
 
@@ -56,7 +65,14 @@ class EvolveSettings(Strict):
         le=8,
         description="examples that a new skill cites, at least (fewer if there are fewer)",
     )
-    student_turns: Count = Field(default=8, description="turns of a student whose task has files, at most")
+    inject: Annotated[str, AfterValidator(_known_injection)] = Field(
+        default="full",
+        description="which skills a task's student reads: full (all of them), routed (those that speak of the task)",
+    )
+    test_wiki: bool = Field(
+        default=False, description="let the student look into the wiki's pages, on the test split and nowhere else"
+    )
+    student_turns: Count = Field(default=8, description="turns of a student with tools, at most")
     student_temperature: Temperature = Field(default=0.0, description="sampling noise of the student; 0 is none")
     maintainer_temperature: Temperature = Field(default=0.7, description="sampling noise of the maintainer")
     proposer_temperature: Temperature = Field(default=0.7, description="sampling noise of the proposer")
@@ -64,4 +80,4 @@ class EvolveSettings(Strict):
 
     def student(self) -> dict[str, Any]:
         """The settings that change what a student answers: with other ones a baseline must be run again."""
-        return self.model_dump(include={"student_turns", "student_temperature", "think"})
+        return self.model_dump(include={"student_turns", "student_temperature", "think", "inject"})

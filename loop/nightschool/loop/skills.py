@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ class Skill:
         return Skill(self.name, frontmatter.join(self.front, body), self.purpose_md)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SkillSet(Mapping[str, Skill]):
     """Skills by name, in name order. Its text goes into the student's system prompt in full."""
 
@@ -101,14 +102,15 @@ class SkillSet(Mapping[str, Skill]):
         rest = [other for other in self.skills if other.name != skill.name]
         return SkillSet(tuple(sorted([*rest, skill], key=lambda item: item.name)))
 
+    @cached_property
     def prompt(self) -> str:
         """What the student reads: every skill's body in full."""
         return "\n\n".join(skill.body.strip() for skill in self.skills)
 
-    @property
+    @cached_property
     def sha(self) -> str:
         """Hash of what the student reads."""
-        return files.sha256_text(self.prompt())
+        return files.sha256_text(self.prompt)
 
     def knows(self, question: str) -> bool:
         """Whether some skill already has this question as an example."""
@@ -229,7 +231,10 @@ def bullets(lines: Sequence[str]) -> str:
 
 def _quoted(text: str) -> str:
     """Verbatim, save that no line of it can open a heading, end the front matter or begin another example."""
-    return _MARKUP.sub(r" \g<0>", text.strip())
+    text = text.strip()
+    if "\n" not in text and not text.startswith(("#", "---", "...")):
+        return text  # nearly all
+    return _MARKUP.sub(r" \g<0>", text)
 
 
 def _flat(text: str) -> str:

@@ -7,9 +7,12 @@ Evidence section alone is written by code, from the traces that were cited.
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +25,14 @@ from nightschool.loop.traces import Trace
 CODE_SECTIONS = frozenset({"Evidence"})
 MAX_EVIDENCE = 12
 EVIDENCE = re.compile(r"^- (\S+) \(score .*$", re.MULTILINE)
+SETTLED_NS = 2_000_000_000
+"""A file that changed so recently may change again without its time telling: file systems count in up to two seconds."""
 _INDEX_HEAD = "# Index of patterns\n\nRendered from patterns/; edit the pages, not this file.\n\n"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Page:
-    """One pattern page as it stands."""
+    """One pattern page as it stands; what is read from its text is read once."""
 
     id: str
     text: str
@@ -40,9 +45,9 @@ class Page:
     @property
     def front(self) -> Mapping[str, Any]:
         """Its front matter."""
-        return frontmatter.split(self.text)[0]
+        return self._parts[0]
 
-    @property
+    @cached_property
     def evidence(self) -> tuple[str, ...]:
         """Ids of the traces that it cites."""
         cited = self.front.get("evidence")
@@ -56,17 +61,22 @@ class Page:
 
     def part(self, title: str) -> str:
         """The text of one section."""
-        return skills.section(frontmatter.split(self.text)[1], title)
+        return skills.section(self._parts[1], title)
 
     def spans(self) -> list[str]:
         """Lines that an edit may name as its target: each occurs once, none was written by code."""
         return patches.spans(self.text, closed=CODE_SECTIONS)
 
+    @cached_property
     def index_line(self) -> str:
         """Problem, root cause and fix in one line."""
         texts = (re.sub(r"^- ", "", self.part(title), flags=re.MULTILINE) for title in ("Problem", "Root cause", "Fix"))
         parts = "; ".join(one_line(text, 140) for text in texts)
         return f"- [{self.id}](patterns/{self.id}.md): {parts}"
+
+    @cached_property
+    def _parts(self) -> tuple[Mapping[str, Any], str]:
+        return frontmatter.split(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +100,7 @@ class Wiki:
 
     def index(self) -> str:
         """The text of index.md."""
-        return _INDEX_HEAD + "".join(page.index_line() + "\n" for page in self.pages)
+        return _INDEX_HEAD + "".join(page.index_line + "\n" for page in self.pages)
 
     def free_id(self, wanted: str) -> str:
         """`wanted`, or the first of `wanted-2`, `wanted-3`, ... that no page has."""
@@ -98,19 +108,48 @@ class Wiki:
         return next(name for name in names if name not in self)
 
 
+class Shelf:
+    """The pages under one folder (the workspace's wiki/), each read again only when its file is another."""
+
+    def __init__(self, folder: Path) -> None:
+        """Nothing is read yet."""
+        self._folder = folder / "patterns"
+        self._read: dict[str, tuple[tuple[int, ...], Page]] = {}
+
+    def load(self) -> Wiki:
+        """All pattern pages as they are on the disk now."""
+        if not self._folder.is_dir():
+            return Wiki()
+        with files.explained(self._folder), os.scandir(self._folder) as found:
+            self._read = {one.name: self._page(one) for one in found if one.name.endswith(".md")}
+        return Wiki(tuple(self._read[name][1] for name in sorted(self._read)))
+
+    def _page(self, file: os.DirEntry[str]) -> tuple[tuple[int, ...], Page]:
+        """The page and the stamp of its file; a file that changed just now has none, for it may change unnoticed."""
+        state = file.stat()
+        stamp = (state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+        known = self._read.get(file.name)
+        if known and known[0] == stamp:
+            return known
+        settled = max(stamp[2:]) + SETTLED_NS < time.time_ns()
+        return (stamp if settled else ()), _read_page(self._folder / file.name)
+
+
 def load(folder: Path) -> Wiki:
     """All pattern pages under `folder` (the workspace's wiki/)."""
-    pages = []
-    for path in sorted((folder / "patterns").glob("*.md")):
-        text = files.read_text(path)
-        if path.stem.encode(errors="replace").decode() != path.stem:  # it stands in prompts and in the index
-            raise Problem(f"{str(path)!a}: the name is not UTF-8", "rename the file")
-        try:
-            frontmatter.split(text)
-        except Problem as problem:
-            raise Problem(f"{path}: {problem.what}", problem.advice) from None
-        pages.append(Page(path.stem, text))
-    return Wiki(tuple(pages))
+    return Shelf(folder).load()
+
+
+def _read_page(path: Path) -> Page:
+    text = files.read_text(path)
+    if path.stem.encode(errors="replace").decode() != path.stem:  # it stands in prompts and in the index
+        raise Problem(f"{str(path)!a}: the name is not UTF-8", "rename the file")
+    page = Page(path.stem, text)
+    try:
+        _ = page.front
+    except Problem as problem:
+        raise Problem(f"{path}: {problem.what}", problem.advice) from None
+    return page
 
 
 def new_page(

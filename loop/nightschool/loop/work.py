@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from nightschool.engine.engine import Agent, drive
 from nightschool.engine.types import Completion, EngineError, OutOfMemory
-from nightschool.loop import traces
+from nightschool.loop import traces, wiki
 from nightschool.loop.crew import Crew
 from nightschool.loop.journal import add_counts
 from nightschool.loop.progress import Watcher
@@ -56,6 +56,7 @@ class Work:
             self.crew.meter("student"),
             attempt=attempt,
             engine=self.crew.facts("student"),
+            wiki=wiki.load(self.space.wiki) if split == "test" and self.config.settings.test_wiki else None,
         )
         found = {task.id: self._finished(seat, task, kept=kept) for task in tasks}
         todo = {task.id: task for task in tasks if found[task.id] is None}

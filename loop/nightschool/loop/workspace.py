@@ -17,6 +17,7 @@ from nightschool.disk import files
 from nightschool.disk.errors import Problem, nearest
 from nightschool.loop.settings import EvolveSettings
 from nightschool.loop.suite import materialise
+from nightschool.sek.tree import Tree
 
 SCHEMA = 1
 MAKE_ONE = "make a workspace: nightschool new DIR --suite style"
@@ -29,8 +30,9 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "table": dict,
     "measured": dict,
 }
+NIGHT_PAGES = ("index.md", "logs.md", "skill-impact.md")
 CONTROLS = ("none", "random", "shuffled", "placebo", "nowiki")
-_IGNORED = "raw/\ncandidate/\nstrategy/\njournal.jsonl\nconfig.json\nreport.html\n.lock\n.*.tmp\n"
+_IGNORED = "raw/*\n!raw/sources/\ncandidate/\nstrategy/\njournal.jsonl\nconfig.json\nreport.html\n.lock\n.*.tmp\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +146,16 @@ class Workspace:
 
 
 def create(root: Path, suite: str, config: Config) -> Workspace:
-    """Make a workspace in `root`; refused when anything that it would write exists, and nothing is left half-made."""
+    """Make a workspace in `root`; refused when anything that it would write exists, and nothing is left half-made.
+
+    A SEK tree has a wiki/ already, which the night then shares.
+    """
     space = Workspace(root)
-    own = (root / "config.json", space.suite, space.skills, space.wiki, space.raw, space.journal)
+    pages = space.wiki / "patterns"
+    with files.explained(root):
+        tree = Tree(root).exists()
+    knowledge = (pages, *(space.wiki / name for name in NIGHT_PAGES)) if tree else (space.wiki,)
+    own = (root / "config.json", space.suite, space.skills, *knowledge, space.raw, space.journal)
     with files.explained(root):
         taken = [path for path in own if path.exists()]
     if taken:
@@ -160,12 +169,12 @@ def create(root: Path, suite: str, config: Config) -> Workspace:
         if not ignore.exists():
             files.write_atomic(ignore, _IGNORED)
         space.skills.mkdir()
-        (space.wiki / "patterns").mkdir(parents=True)
+        pages.mkdir(parents=True)
         given = config.settings.model_dump(exclude_unset=True)
         settings = EvolveSettings.parse({**made_suite.settings, **given}, "suite.toml")
         space.save(replace(config, settings=settings, table=made_suite.settings))
     except BaseException:
-        for path in (root if made else space.suite, space.skills, space.wiki):
+        for path in (root if made else space.suite, space.skills, knowledge[0]):
             shutil.rmtree(path, ignore_errors=True)
         raise
     return space

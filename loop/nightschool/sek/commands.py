@@ -189,6 +189,8 @@ def _promote(
     texts = [entry.text for entry in group]
     entries = [entry for entry in inbox.parse(text) if entry.text in texts]
     step = lifecycle.promote(text, entries, known, at, tag)
+    if fault := _fault(work.tree, step):
+        step = lifecycle.withheld(entries, f"Not promoted: {entries[0].topic}: {fault}", known, at)
     if step.files or step.events or tell:
         work.add(step)
     fresh: list[Rule] = list(known.rules)
@@ -197,6 +199,17 @@ def _promote(
             fresh += rules.find(str(event.data["text"]), str(event.data["path"]))
     taken = known.taken | {str(event.tag) for event in step.events}
     return Known(fresh, known.log, work.text(ROUTING) or "", work.text, taken)
+
+
+def _fault(tree: Tree, step: Step) -> str:
+    """What the linter has against the rules that a step would write; empty if nothing."""
+    promoted = [event.data for event in step.events if event.kind == "promoted"]
+    if not promoted:
+        return ""
+    from nightschool.sek.lint import candidate  # reads Markdown: only a promotion pays for it
+
+    found = [finding for data in promoted for finding in candidate(tree, str(data["path"]), str(data["text"]))]
+    return next((f"{finding.message}; {finding.advice}" for finding in found if finding.level == "error"), "")
 
 
 def _is_due(tree: Tree, at: datetime) -> bool:

@@ -43,10 +43,10 @@ def install(file: Path, call: str | None = None) -> bool:
     merged = _with_hook(settings, call or command(), file)
     if merged == settings:
         return False
-    copy = file.with_name(file.name + COPY)
+    text = _dumped(merged, before)
     if before is not None and not _has_hook(settings):
-        write_atomic(copy, before)
-    write_atomic(file, _dumped(merged, before))
+        write_atomic(file.with_name(file.name + COPY), before)
+    write_atomic(file, text)
     return True
 
 
@@ -146,9 +146,14 @@ def _parsed(text: str | None, file: Path) -> dict[str, Any]:
 
 
 def _dumped(settings: dict[str, Any], like: str | None) -> str:
-    """JSON, indented as the file was."""
+    """JSON, indented as the file was; a Problem for a number that JSON cannot spell, as 1e400 becomes."""
     found = re.search(r"^([ \t]+)\S", like or "", re.M)
-    return json.dumps(settings, ensure_ascii=False, indent=found[1] if found else 2) + "\n"
+    try:
+        return json.dumps(settings, ensure_ascii=False, indent=found[1] if found else 2, allow_nan=False) + "\n"
+    except ValueError as error:
+        raise Problem(
+            "the settings have a number that that JSON cannot spell", "mend it; nothing was changed"
+        ) from error
 
 
 def _unlink(file: Path) -> None:

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 BOOTSTRAPS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 L0_LEAST, L0_SHARE = 400, 0.10
-WHOLE_SHARE, ROUTE_SHARE = 0.33, 0.15
-"""What L0 and a route cost together, at most, and what a route may load, as shares of the original."""
-ROUTE_LEAST, ROUTE_USUAL = 600, 1500
+WHOLE_SHARE = 0.34
+"""What L0 and a route cost together, at most, as a share of the original."""
+ROUTE_LEAST, ROUTE_MOST = 600, 4000
 BY = "import"
 Count = Callable[[str], int]
 
@@ -203,8 +203,7 @@ def _routing(tree: Tree, fresh: bool, triggers: Sequence[Trigger], settings: Rou
 
 def _route_budget(before: int, paid: int) -> int:
     """Tokens that a route may load beside what is always paid."""
-    wanted = max(ROUTE_USUAL, int(ROUTE_SHARE * before))
-    return max(ROUTE_LEAST, min(wanted, int(WHOLE_SHARE * before) - paid))
+    return max(ROUTE_LEAST, min(ROUTE_MOST, int(WHOLE_SHARE * before) - paid))
 
 
 def _always(tree: Tree, source: str, lines: Sequence[str]) -> str:

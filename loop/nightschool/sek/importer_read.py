@@ -65,7 +65,9 @@ def load(path: Path, name: str, by: str | None = None) -> Source:
         if path.is_dir():
             raise Problem(f"{path} is a folder", "name the instruction file in it, as CLAUDE.md")
         if path.stat().st_size > LARGEST:
-            raise Problem(f"{path} is larger than {LARGEST // 1_000_000} MB", "import the instruction file only")
+            raise Problem(
+                f"{path} is larger than {LARGEST // 1_000_000} MB", "split it, or take what matters out of it"
+            )
         raw = path.read_bytes()
     try:
         text = raw.decode("utf-8-sig")
@@ -74,7 +76,7 @@ def load(path: Path, name: str, by: str | None = None) -> Source:
         raise Problem(f"{path}:{line}: not UTF-8", "save the file as UTF-8") from error
     if "\x00" in text:
         line = text.count("\n", 0, text.index("\x00")) + 1
-        raise Problem(f"{path}:{line}: a NUL character: this is no text", "import Markdown files only")
+        raise Problem(f"{path}:{line}: a NUL character: this is no text", "name files of text only")
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return Source(name, path, raw, text, by, tuple(blocks(text)))
 

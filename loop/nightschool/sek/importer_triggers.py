@@ -72,7 +72,7 @@ def keywords(topics: Sequence[Topic], more: Mapping[str, Sequence[str]] | None =
         forms: dict[tuple[str, ...], str] = {}
         for weight, term in _candidates(topic, (more or {}).get(topic.path, ())):
             key = phrase(term)
-            if _is_term(term, key):
+            if is_term(term, key):
                 weights[key] += weight
                 forms.setdefault(key, term)
         for key, weight in weights.items():
@@ -147,7 +147,8 @@ def _command(code: str) -> str:
     return " ".join(kept).strip("./*: ") or code.strip()
 
 
-def _is_term(term: str, key: tuple[str, ...]) -> bool:
+def is_term(term: str, key: tuple[str, ...]) -> bool:
+    """Whether a term, whose words are `key`, is worth being a keyword."""
     if not key or not 2 <= len(term) <= LONGEST or _UNSAFE.search(term) or len(_NO_LETTER.sub("", term)) < 2:
         return False
     if not (term[0].isalnum() or term[0] in "@~-_./:") or len(key) > LONGEST_PHRASE:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
@@ -57,12 +58,22 @@ def is_ours(tree: Tree, path: str) -> bool:
 
 
 def about(text: str) -> str:
-    """What a page is about in one line: its first heading, else its first words."""
-    body = _FRONT.sub("", text, count=1)
+    """What a page is about in one line: the summary of its front matter, its first heading, else its first words."""
+    front = _FRONT.match(text)
+    body = text[front.end() :] if front else text
     heading = _HEADING.search(body)
     first = heading[1] if heading else next((line for line in body.splitlines() if line.strip()), "")
+    first = (_summary(text) if front and "\nsummary:" in front[0] else "") or first
     line = " ".join(_NOISE.sub(" ", first).split())
     return line if len(line) <= MOST_LINE else line[: MOST_LINE - 1].rstrip() + "…"
+
+
+def _summary(text: str) -> str:
+    from nightschool.disk import frontmatter
+
+    with suppress(Problem):
+        return str(frontmatter.split(text)[0].get("summary") or "")
+    return ""
 
 
 def _about_page(tree: Tree, path: str) -> str:

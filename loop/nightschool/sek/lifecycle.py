@@ -130,10 +130,7 @@ def promote(text: str, entries: Sequence[Entry], known: Known, now: datetime, ta
     if stone := next(filter(None, (_buried(each, tombstones(known.log)) for each in said)), None):
         reason = f": {stone.reason}" if stone.reason else ""
         message = f"Not promoted: [{stone.tag}] said so and was revoked on {stone.time[:10]}{reason}"
-        data = {"topic": entries[0].topic, "entries": texts}
-        if any(found.kind == "withheld" and found.data.get("entries") == texts for found in known.log):
-            return Step(messages=(message,))
-        return Step({}, (Event("withheld", stamp(now), stone.tag, data),), (message,))
+        return withheld(entries, message, known, now, stone.tag)
     references = sum(entry.kind == "undocumented-api" for entry in entries) * 2 >= len(entries)
     tag = tag or rules.new_tag(entries[0].topic, "REF" if references else "RULE", known.taken)
     path = f"wiki/{'references' if references else 'rules'}/{slug(entries[0].topic, tag)}.md"
@@ -142,6 +139,14 @@ def promote(text: str, entries: Sequence[Entry], known: Known, now: datetime, ta
     files = {path: rules.added(known.page(path) or "", block), ROUTING: routing, INBOX: inbox.removed(text, entries)}
     data = {"path": path, "text": block, "entries": texts, "topic": entries[0].topic}
     return Step(files, (Event("promoted", stamp(now), tag, data),), (f"📚 Promoted: [{tag}] -> {path}",))
+
+
+def withheld(entries: Sequence[Entry], message: str, known: Known, now: datetime, tag: str | None = None) -> Step:
+    """The drafts stay in the inbox, where they expire; recorded once for the same drafts."""
+    data = {"topic": entries[0].topic, "entries": [entry.text for entry in entries]}
+    if any(found.kind == "withheld" and found.data.get("entries") == data["entries"] for found in known.log):
+        return Step(messages=(message,))
+    return Step({}, (Event("withheld", stamp(now), tag, data),), (message,))
 
 
 def revoke(

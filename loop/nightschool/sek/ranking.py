@@ -12,8 +12,12 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+from nightschool.sek.stopwords import STOPWORDS
+from nightschool.sek.synonyms import WORTH, neighbours
 from nightschool.sek.terms import Terms
+from nightschool.sek.words import is_sign, terms
 
 K1, B = 1.2, 0.6
 OPENED = 4_000
@@ -26,6 +30,12 @@ SHORTEST_PREFIX = 4
 LIKE = 0.5
 """What a word that only begins alike is worth."""
 MOST_ALIKE = 8
+SIGN = 0.3
+"""What a single Han character is worth beside a word."""
+NEAR = 0.2
+"""What fits scores at least this share of the best."""
+LEAST = 0.1
+"""A share of what a word is worth that one page has; a page that scores less has nothing to do with the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,30 @@ class Ranking:
         groups = [(word, group) for _, word, group in order]
         ranked = enumerate(self._best(scores))
         return [Ranked(n, scores[n], self._why(n, groups) if place < EXPLAINED else ()) for place, n in ranked]
+
+    def fitting(self, text: str, most: int) -> list[Ranked]:
+        """The pages that a text needs, the best first: at most `most`, none far below the best or next to nothing."""
+        ranked = self.rank(self.wanted(text))
+        bar = max(NEAR * ranked[0].score, LEAST * math.log(1 + self._live)) if ranked else 0.0
+        return [entry for entry in ranked[:most] if entry.score >= bar]
+
+    def wanted(self, text: str) -> dict[str, dict[str, float]]:
+        """For each word of a text the terms that may stand for it: itself, what begins like it, its neighbours."""
+        wanted: dict[str, dict[str, float]] = {}
+        for word in terms(text):
+            if word in STOPWORDS or word in wanted:
+                continue
+            group = dict.fromkeys(neighbours(word), WORTH)
+            if self.terms.known(word):
+                group[word] = SIGN if is_sign(word) else 1.0
+            else:
+                group |= dict.fromkeys(alike(word, self._vocabulary), LIKE)
+            wanted[word] = group
+        return wanted
+
+    @cached_property
+    def _vocabulary(self) -> list[str]:
+        return sorted(self.terms.vocabulary())
 
     def _found(self, word: str, group: Mapping[str, float]) -> list[_Term]:
         ceiling = math.inf

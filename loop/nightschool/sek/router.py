@@ -18,24 +18,16 @@ from itertools import islice
 from nightschool.disk.errors import Problem
 from nightschool.sek.counting import ESTIMATED
 from nightschool.sek.keywords import Keywords, Match
-from nightschool.sek.ranking import LIKE, Ranked, Ranking, alike
-from nightschool.sek.stopwords import STOPWORDS
-from nightschool.sek.synonyms import WORTH, neighbours
+from nightschool.sek.ranking import LEAST, NEAR, Ranked, Ranking
 from nightschool.sek.terms import Counts, Page, Terms
 from nightschool.sek.tree import INDEX, Tree
-from nightschool.sek.words import is_sign, surfaces, terms
+from nightschool.sek.words import surfaces
 
 RANKED, FALLBACK = "ranked", "index"
 """What stands in the place of a trigger where there was none."""
 SURE = 3.0
 """What a keyword that one page has is worth beside the words of a body."""
-NEAR = 0.35
-"""A ranked page is loaded if its score is at least this share of the best."""
-MOST_RANKED = 8
-LEAST = 0.25
-"""A share of what a word is worth that one page has; a page that scores less has nothing to do with the text."""
-SIGN = 0.3
-"""What a single Han character is worth beside a word."""
+MOST_RANKED = 16
 LONGEST_TEXT = 20_000
 """Characters of a text that are looked at, from its start and its end: a pasted log is not what was asked."""
 
@@ -125,7 +117,7 @@ class Router:
         """Every page that the text may need, the most relevant first."""
         matched = self.keywords.match(text)
         spelled = surfaces(text)
-        ranked = {entry.number: entry for entry in self._ranking.rank(self._wanted(text))}
+        ranked = {entry.number: entry for entry in self._ranking.rank(self._ranking.wanted(text))}
         found: dict[int, _Candidate] = {}
         for match in matched:
             for path in match.trigger.load:
@@ -171,24 +163,6 @@ class Router:
             else:
                 dropped.append(load)
         return loads, dropped
-
-    def _wanted(self, text: str) -> dict[str, dict[str, float]]:
-        """For each word of the text the terms that may stand for it: itself, what begins like it, its neighbours."""
-        wanted: dict[str, dict[str, float]] = {}
-        for word in terms(text):
-            if word in STOPWORDS or word in wanted:
-                continue
-            group = dict.fromkeys(neighbours(word), WORTH)
-            if self.index.known(word):
-                group[word] = SIGN if is_sign(word) else 1.0
-            else:
-                group |= dict.fromkeys(alike(word, self._vocabulary), LIKE)
-            wanted[word] = group
-        return wanted
-
-    @cached_property
-    def _vocabulary(self) -> list[str]:
-        return sorted(self.index.vocabulary())
 
     @cached_property
     def _counter(self) -> Counts:

@@ -144,18 +144,18 @@ def same(text: str, rules: Iterable[Rule]) -> Rule | None:
 
 
 def render(tag: str, entries: Sequence[Entry]) -> str:
-    """The rule that drafts of one topic become."""
+    """The rule that drafts of one topic become; of drafts that say the same, the one that says most is told."""
     told: list[Entry] = []
-    for entry in entries:
+    for entry in sorted(entries, key=lambda entry: -sum(map(bool, (entry.expected, entry.got, entry.where)))):
         if all(similarity(entry.essence, other.essence) < ALIKE for other in told):
             told.append(entry)
     bodies = []
-    for entry in told:
+    for entry in sorted(told, key=entries.index):
         fields = {"Expected": entry.expected, "Got": entry.got, "Where": entry.where}
         bodies.append("".join(f"{name}: {said}\n" for name, said in fields.items() if said))
     days = [f"{entry.day or 'undated'}" + (f" (session {entry.session})" if entry.session else "") for entry in entries]
     evidence = f"Evidence: {', '.join(dict.fromkeys(days))}\n"
-    return "\n".join([f"## [{tag}] {told[0].topic}\n", *filter(None, bodies), evidence])
+    return "\n".join([f"## [{tag}] {entries[0].topic}\n", *filter(None, bodies), evidence])
 
 
 def added(page: str, block: str) -> str:

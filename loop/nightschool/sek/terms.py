@@ -17,7 +17,7 @@ import sys
 from array import array
 from base64 import b64decode, b64encode
 from collections import Counter as Tally
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -79,6 +79,14 @@ class Terms:
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             terms = _read(json.loads(tree.inside(TERMS).read_bytes()))
         terms._follow(tree)
+        return terms
+
+    @classmethod
+    def of(cls, texts: Mapping[str, str]) -> Terms:
+        """The terms of texts that lie in no tree, by their names."""
+        terms = cls()
+        for name, text in texts.items():
+            terms._put(Page(name, len(text), 0, 0, -1), text)
         return terms
 
     def save(self, tree: Tree, counter: Counts | None) -> None:
@@ -143,10 +151,13 @@ class Terms:
         except Problem as problem:
             self.problems.append(problem)
             return
-        weights, length = weigh(file.path, text)
+        self._put(Page(file.path, file.size, file.mtime_ns, 0, -1), text)
+
+    def _put(self, page: Page, text: str) -> None:
+        weights, page.length = weigh(page.path, text)
         number = len(self.pages)
         self.changed = True
-        self.pages.append(Page(file.path, file.size, file.mtime_ns, length, -1))
+        self.pages.append(page)
         for term, weight in weights.items():
             numbers, heavy = self.fresh.setdefault(term, ([], bytearray()))
             numbers.append(number)

@@ -173,8 +173,14 @@ def _standing(tree: Tree, log: Sequence[Event], uses: Sequence[Use], at: datetim
         new = lifecycle.is_new(rule.tag, log, at)
         rows.append(Standing(rule.tag, stage, rule.path, rule.line, rule.title, counts.get(rule.tag, 0), new))
     bare = critical.keys() - {row.tag for row in rows}
-    rows += [Standing(tag, "core", None, None, critical[tag].text, counts.get(tag, 0), False) for tag in bare]
+    rows += [
+        Standing(tag, "core", None, None, _title(tag, critical[tag].text), counts.get(tag, 0), False) for tag in bare
+    ]
     return sorted(rows, key=lambda row: (row.stage, row.tag, row.path or ""))
+
+
+def _title(tag: str, text: str) -> str:
+    return Rule(tag, "", text, 0, 1).title
 
 
 def _tax(tree: Tree) -> Tax:

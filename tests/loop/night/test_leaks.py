@@ -109,6 +109,6 @@ def test_a_page_that_cites_what_is_hidden_opens_nothing(toys: Any, words: Any, c
 def test_skills_in_the_students_prompt_are_those_that_stand_or_the_candidate(toy: Any, words: Any) -> None:
     toy.proposals += [words.made("helps", "k0")]
     toy.night()
-    standing = skills.load(toy.space.skills).prompt()
+    standing = skills.load(toy.space.skills).prompt
     assert {prompt.split("\n")[0] for prompt in toy.prompts("student")} == {"Answer."}
     assert sum(standing in prompt for prompt in toy.prompts("student")) == 4 + 4, "val of the candidate, and test"

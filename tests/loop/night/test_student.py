@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from nightschool.loop import tools
 from nightschool.loop.graders import parse_grader
 from nightschool.loop.suite import Task
+from nightschool.loop.tools import Toolbox
 
 HOSTILE = ["[", "[!", "[z-a]", "[[a]&&[b]]", "**", "../*", "*" * 60, "a*" * 30, "\\", "(?x", "[^]", "{a,b}", "~||--"]
 TASK = Task("t", "Which?", parse_grader({"kind": "exact", "expected": "x"}), ("notes/a.txt", "b.csv"))
@@ -30,40 +31,44 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def box(root: Path) -> Toolbox:
+    return Toolbox(root, TASK.files)
+
+
 def test_read_shows_a_file(root: Path) -> None:
-    assert "8417" in tools.run(TASK, root, "read", {"path": "notes/a.txt"}, 4000)
+    assert "8417" in box(root).run("read", {"path": "notes/a.txt"}, 4000)
 
 
 def test_a_long_file_is_cut_and_says_so(root: Path) -> None:
-    assert "characters left out" in tools.run(TASK, root, "read", {"path": "notes/a.txt"}, 100)
+    assert "characters left out" in box(root).run("read", {"path": "notes/a.txt"}, 100)
 
 
 def test_bytes_that_are_no_text_are_marked(root: Path) -> None:
-    assert "\N{REPLACEMENT CHARACTER}" in tools.run(TASK, root, "read", {"path": "b.csv"}, 4000)
+    assert "\N{REPLACEMENT CHARACTER}" in box(root).run("read", {"path": "b.csv"}, 4000)
 
 
 def test_glob_finds_listed_files_only(root: Path) -> None:
-    assert tools.run(TASK, root, "glob", {"pattern": "*"}, 4000).split("\n") == ["notes/a.txt", "b.csv"]
-    assert tools.run(TASK, root, "glob", {"pattern": "secret*"}, 4000) == "no file matches"
+    assert box(root).run("glob", {"pattern": "*"}, 4000).split("\n") == ["notes/a.txt", "b.csv"]
+    assert box(root).run("glob", {"pattern": "secret*"}, 4000) == "no file matches"
 
 
 def test_grep_finds_plain_text_in_listed_files_only(root: Path) -> None:
-    found = tools.run(TASK, root, "grep", {"pattern": "PORT"}, 4000)
+    found = box(root).run("grep", {"pattern": "PORT"}, 4000)
     assert found.split("\n") == ["notes/a.txt:1: the port is 8417", "b.csv:1: name;port"]
-    assert "a.txt:2" in tools.run(TASK, root, "grep", {"pattern": "[brackets] (?x"}, 4000)
+    assert "a.txt:2" in box(root).run("grep", {"pattern": "[brackets] (?x"}, 4000)
 
 
 @pytest.mark.parametrize("action", ["glob", "grep"])
 @pytest.mark.parametrize("pattern", HOSTILE)
 def test_hostile_patterns_find_nothing_of_others(root: Path, action: str, pattern: str) -> None:
-    assert "secret" not in tools.run(TASK, root, action, {"pattern": pattern}, 4000)
+    assert "secret" not in box(root).run(action, {"pattern": pattern}, 4000)
 
 
 @given(st.text(max_size=tools.PATTERN))
 @settings(max_examples=200, deadline=None)
 def test_any_pattern_is_answered(root: Path, pattern: str) -> None:
     for action in ("glob", "grep"):
-        assert "secret" not in tools.run(TASK, root, action, {"pattern": pattern}, 4000)
+        assert "secret" not in box(root).run(action, {"pattern": pattern}, 4000)
 
 
 @pytest.fixture
@@ -133,22 +138,23 @@ def test_a_task_whose_files_leave_no_room_is_refused_before_the_night(filed: Any
 
 
 def test_a_slow_tool_holds_no_other_student_up(filed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = tools.run
+    real = Toolbox.run
     ended: list[str] = []
 
-    def slow(task: Any, *args: Any) -> str:
-        if task.id == "val-k0":
+    def slow(self: Toolbox, *args: Any) -> str:
+        (name,) = self.files
+        if name == "val-k0.txt":
             deadline = time.monotonic() + 10
             while len(ended) < 3 and time.monotonic() < deadline:
                 time.sleep(0.01)
-        ended.append(task.id)
-        return real(task, *args)
+        ended.append(name)
+        return real(self, *args)
 
-    monkeypatch.setattr(tools, "run", slow)
+    monkeypatch.setattr(Toolbox, "run", slow)
     filed.student = looks
     with filed.opened() as night:
         night.baseline()
-    assert ended[-1] == "val-k0"
+    assert ended[-1] == "val-k0.txt"
 
 
 def test_a_file_that_is_gone_is_a_persons_problem(filed: Any) -> None:

@@ -9,6 +9,7 @@ that says nothing is left out.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files as resources
@@ -38,12 +39,12 @@ Learned = tuple[tuple[Page, ...], str, dict[str, int]]
 
 def sample(traces: Sequence[Trace], wiki: Wiki, *, fails: int, passes: int, seed: int) -> tuple[Trace, ...]:
     """Stratified: up to `fails` failing and `passes` passing traces; those whose tasks pages cite least come first."""
-    cited = [identity.rsplit("/", 1)[-1] for page in wiki.pages for identity in page.evidence]
+    cited = Counter(identity.rsplit("/", 1)[-1] for page in wiki.pages for identity in page.evidence)
     random_order = random.Random(seed)
 
     def draw(pool: list[Trace], number: int) -> list[Trace]:
         random_order.shuffle(pool)
-        return sorted(pool, key=lambda trace: cited.count(trace.task))[:number]
+        return sorted(pool, key=lambda trace: cited[trace.task])[:number]
 
     failing = draw([trace for trace in traces if not trace.passed], fails)
     passing = draw([trace for trace in traces if trace.passed], passes)
@@ -63,11 +64,11 @@ class View:
 def grammar_for(view: View, *, first: bool) -> Grammar:
     """The replies that make sense for this view; `first`: an empty wiki must gain a page, if there is anything to cite."""
     evidence = t.distinct(sorted(view.traces), 1, min(4, len(view.traces)))
-    content = t.lines(1, 2, LINE)
+    content, patch, append = t.lines(1, 2, LINE), t.choice(["replace", "insert_after"]), t.choice(["append"])
     options = [
         t.obj(
             {
-                "op": t.choice(["replace", "insert_after"]),
+                "op": patch,
                 "page": t.choice([page]),
                 "target": t.choice([span]),
                 "content": content,
@@ -76,7 +77,7 @@ def grammar_for(view: View, *, first: bool) -> Grammar:
         )
         for page, span in view.spans
     ] + [
-        t.obj({"op": t.choice(["append"]), "page": t.choice([page.id]), "content": content, "evidence": evidence})
+        t.obj({"op": append, "page": t.choice([page.id]), "content": content, "evidence": evidence})
         for page in view.pages
     ]
     page = t.obj(

@@ -59,7 +59,8 @@ def citable(state: State, traces: Sequence[Trace]) -> list[Trace]:
 
 def _known(state: State, trace: Trace, example: Example | None) -> bool:
     """Whether a skill shows this question, in full or as an example shortens it."""
-    return state.skills.knows(trace.prompt) or (example is not None and state.skills.knows(example.question))
+    questions = {trace.prompt} if example is None else {trace.prompt, example.question}
+    return any(state.skills.knows(question) for question in questions)
 
 
 def proposal_term(state: State, traces: Sequence[Trace]) -> t.Term:

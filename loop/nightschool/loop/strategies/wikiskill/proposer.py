@@ -34,6 +34,7 @@ class Library:
     """What can be read, by path: this iteration's traces, pages, skills, cited older traces, older impact entries."""
 
     files: Mapping[str, str]
+    """Sorted by path."""
     traces: frozenset[str]
     """Paths that count as traces read."""
     limit: int
@@ -45,7 +46,7 @@ class Library:
 
     def unread(self, reads: Sequence[str]) -> list[str]:
         """Paths not read yet, sorted."""
-        return sorted(set(self.files) - set(reads))
+        return [path for path in self.files if path not in reads]
 
 
 def library(state: State, traces: Sequence[Trace], limit: int) -> Library:
@@ -58,7 +59,8 @@ def library(state: State, traces: Sequence[Trace], limit: int) -> Library:
     pages = {page.path: page.text for page in state.wiki.pages}
     known_skills = {f"skills/{skill.name}/SKILL.md": skill.skill_md for skill in state.skills.skills}
     impact = {f"impact/{n:03d}": text for n, (_, text) in enumerate(wiki.entries(state.impact), 1)}
-    return Library({**fresh, **older, **pages, **known_skills, **impact}, frozenset([*fresh, *older]), limit)
+    books = {**fresh, **older, **pages, **known_skills, **impact}
+    return Library(dict(sorted(books.items())), frozenset([*fresh, *older]), limit)
 
 
 def turn_grammar(unread: Sequence[str], proposal: t.Term | None) -> Grammar:
