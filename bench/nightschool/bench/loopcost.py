@@ -1,7 +1,8 @@
 """What the loop itself costs: nights whose engine answers at once, at several numbers of tasks, pages and iterations.
 
-The time of our own code is what is left of the clock without the engine's calls (submit, step and count: the scripted
-engine checks every reply against its grammar) and without fsync, which is told apart. `rollout` is a student's task from
+The time of our own code is the processor's, which other people's work on the machine stretches least, without the engine's
+calls (submit, step and count: the scripted engine checks every reply against its grammar) and without fsync. What fsync
+makes us wait is told apart, on the clock. `rollout` is a student's task from
 its prompt to its trace on the disk; `iteration` is everything else between two outcomes: state, study, proposal, gate,
 bookkeeping. Warm-up: the first iteration of each night is left out. The job is `made_job`'s.
 """
@@ -40,15 +41,17 @@ class Settings:
 
 @dataclass(slots=True)
 class Clock:
-    """Seconds so far that are not our own code's."""
+    """Seconds so far that are not our own code's: of the processor, save for `fsync`, which waits for the disk."""
 
     engine: float = 0.0
     fsync: float = 0.0
+    aside: float = 0.0
+    """What the processor did for fsync."""
     start: float = field(default_factory=time.process_time)
 
     def reading(self) -> tuple[float, float, float]:
         """Our own seconds, those of the engine, and those of fsync."""
-        return time.process_time() - self.start - self.engine, self.engine, self.fsync
+        return time.process_time() - self.start - self.engine - self.aside, self.engine, self.fsync
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +200,12 @@ def _timed_fsync(clock: Clock) -> Iterator[None]:
     plain = os.fsync
 
     def counted(fd: Any) -> None:
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), time.process_time()
         try:
             plain(fd)
         finally:
             clock.fsync += time.perf_counter() - start
+            clock.aside += time.process_time() - busy
 
     os.fsync = counted
     try:
