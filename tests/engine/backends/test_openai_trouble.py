@@ -112,17 +112,41 @@ def test_a_server_that_hangs_is_hung_up_on(server: Any, engines: Any) -> None:
         finish(engine, 1)
 
 
-def test_an_answer_that_drips_is_hung_up_on(server: Any, engines: Any) -> None:
-    def drip(call: Any) -> None:
-        call.wfile.write(b"HTTP/1.0 200 OK\r\n")
-        while not server.over.wait(0.02):
-            call.wfile.write(b"X-Y: z\r\nX-")
+DRIPS = {
+    "headers": (b"HTTP/1.0 200 OK\r\n", b"X-Y: z\r\nX-"),
+    "interim answers": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "a body": (b"HTTP/1.0 200 OK\r\n\r\n", b"{"),
+    "chunks": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n{\r\n"),
+    "the size of a chunk": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0"),
+    "trailers": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n", b"X-Y: z\r\n"),
+}
 
-    engine = engines(server.spec(timeout=0.6, retries=0))
-    server.troubles.append(drip)
+
+def drip(server: Any, name: str) -> Callable[[Any], None]:
+    first, then = DRIPS[name]
+
+    def answer(call: Any) -> None:
+        call.wfile.write(first)
+        while not server.over.wait(0.02):
+            call.wfile.write(then)
+
+    return answer
+
+
+@pytest.mark.parametrize("name", DRIPS)
+def test_an_answer_that_drips_is_hung_up_on(server: Any, engines: Any, name: str) -> None:
+    """Whatever drips, and whether a night waits for a reply, a count or the first look at the server."""
+    engine = engines(server.spec(timeout=0.3, retries=0))
+    server.troubles.append(drip(server, name))
     engine.submit(ask("x"))
-    with pytest.raises(EngineError, match=r"no answer within 0\.6 s"):
+    with pytest.raises(EngineError, match=r"no answer within 0\.3 s"):
         finish(engine, 1)
+    server.post = lambda call, body: drip(server, name)(call)
+    with pytest.raises(EngineError, match=r"no answer within 0\.3 s"):
+        engine.submit(ask("counted first"))
+    server.get = drip(server, name)
+    with pytest.raises(EngineError, match=r"no answer within 0\.3 s"):
+        load(server.spec(timeout=0.3, retries=0))
 
 
 def test_an_answer_without_an_end_does_not_fill_the_memory(

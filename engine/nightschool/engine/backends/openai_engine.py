@@ -109,8 +109,6 @@ class OpenAIEngine:
         done: list[tuple[int, Completion]] = []
         until = monotonic() + STEP_SECONDS
         while self._open:
-            for flight in self._open.values():
-                flight.line.expire()
             try:
                 ticket, outcome = self._outcomes.get(timeout=0 if done or self._failed else max(until - monotonic(), 0))
             except Empty:
