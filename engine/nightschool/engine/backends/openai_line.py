@@ -56,10 +56,10 @@ class Address:
             raise Problem(f"{where} is no address", "write http://HOST:PORT/v1") from None
         if parts.username is not None or parts.password is not None:
             raise Problem(f"{where} holds a name or a key", "name the variable that holds the key: api_key_env")
-        if not parts.hostname or parts.query or parts.fragment:
+        if not _sendable(parts.hostname, parts.path) or parts.query or parts.fragment:
             raise Problem(f"{where} is no address of a server", "write http://HOST:PORT/v1")
         base = parts.path.rstrip("/") or "/v1"
-        return cls(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], base, base.removesuffix("/v1"))
+        return cls(parts.scheme, str(parts.hostname), port or _PORTS[parts.scheme], base, base.removesuffix("/v1"))
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -71,6 +71,14 @@ class Address:
 
 
 _PORTS = {"http": 80, "https": 443}
+
+
+def _sendable(host: str | None, path: str) -> bool:
+    """Whether a host can be looked up, and a path written into a request."""
+    try:
+        return bool((host or "").encode("idna")) and path.isascii() and path.isprintable() and " " not in path
+    except UnicodeError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ class Options(BaseModel):
     timeout: Annotated[float, Field(gt=0, le=86_400)] = 600.0
     retries: Annotated[int, Field(ge=0, le=100)] = 5
     backoff: Annotated[float, Field(ge=0, le=60)] = 0.5
-    width: Annotated[int, Field(ge=1, le=1024)] | None = None
+    width: Annotated[int, Field(ge=1, le=4096)] | None = None
     api_key_env: Variable | None = None
 
 
