@@ -43,24 +43,6 @@ WIDTH = 24
 Spec = Callable[..., ModelSpec]
 
 
-@pytest.fixture(scope="session")
-def vllm_spec(tiny_folder: Callable[[str], Path], tiny_spec: Spec) -> Spec:
-    """The tiny llama with heads of 32 numbers: vLLM has none smaller on a CPU."""
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    base = tiny_folder("llama")
-    folder = base.with_name(f"{base.name}-vllm")
-    shutil.copytree(base, folder)
-    torch.manual_seed(8)
-    AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(base, head_dim=32)).save_pretrained(folder)
-
-    def spec(**changes: Any) -> ModelSpec:
-        return replace(tiny_spec("llama", **changes), source=f"path:{folder}")
-
-    return spec
-
-
 @pytest.fixture(scope="module")
 def engine(vllm_spec: Spec) -> Iterator[Any]:
     from nightschool.engine.backends.vllm import load
