@@ -1,8 +1,8 @@
 """How vLLM is started: its environment, the options of [models.ALIAS.vllm], and the memory for its KV cache.
 
 vLLM reads its environment on import, so `prepare` comes before that; nothing here imports it. The options are
-`tensor_parallel` and `pipeline_parallel` (devices), `executor` ("mp", or "ray", on this machine), `gpu_memory` (share
-of the GPU's memory; on a CPU: of the free memory, for the KV cache), `enforce_eager` (no compiled graphs) and
+`tensor_parallel` and `pipeline_parallel` (devices), `executor` (of several: "mp", or "ray", on this machine), `gpu_memory`
+(share of the GPU's memory; on a CPU: of the free memory, for the KV cache), `enforce_eager` (no compiled graphs) and
 `max_num_seqs` (rows of a batch).
 """
 
@@ -78,6 +78,11 @@ def read_options(spec: ModelSpec) -> Options:
         raise _refused(spec, error) from None
     if options.executor == "ray" and find_spec("ray") is None:
         raise Problem(f'{_place(spec)}: executor = "ray" needs ray, which is not installed', "pip install ray")
+    if options.executor is not None and options.devices == 1:
+        raise Problem(
+            f"{_place(spec)}: executor runs the parts of a model that is on several devices, and this one is on one",
+            "give tensor_parallel or pipeline_parallel, or leave executor out",
+        )
     return options
 
 
