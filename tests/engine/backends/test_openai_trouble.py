@@ -58,8 +58,8 @@ def drop(call: Any) -> None:
     call.wfile.write(b'HTTP/1.0 200 OK\r\nContent-Length: 1000\r\n\r\n{"choices": [')
 
 
-def chunked(call: Any) -> None:
-    call.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n{")
+def chunked(body: bytes) -> Callable[[Any], None]:
+    return lambda call: call.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body)
 
 
 def says(status: int, value: Any, **headers: str) -> Callable[[Any], None]:
@@ -79,7 +79,16 @@ PASSING: Mapping[str, Callable[[Any], None]] = {
     "no text": says(200, {"choices": [{"message": {"content": [1]}, "finish_reason": "stop"}]}),
     "an end of its own": says(200, {"choices": [{"message": {"content": "x"}, "finish_reason": "abort"}]}),
     "dropped": drop,
-    "dropped in a chunk": chunked,
+    "dropped in a chunk": chunked(b"40\r\n{"),
+    "a chunk of less than nothing": chunked(b"-5\r\n{}\r\n0\r\n\r\n"),
+    "a chunk of no size": chunked(b"zz\r\n{}\r\n0\r\n\r\n"),
+    "a chunk without an end": chunked(b"f" * 60_000 + b"\r\n{}"),
+    "a size without an end": chunked(b"0" * 100_000),
+    "a length that is none": says(200, b"<html>", Content_Length="-1"),
+    "a length that is too long": says(200, b"{}", Content_Length="9" * 5000),
+    "a length beyond what comes": says(200, b"{}", Content_Length="99999999999"),
+    "packed": says(200, b"\x1f\x8b\x08\x00", Content_Encoding="gzip"),
+    "headers without an end": lambda call: call.wfile.write(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 500),
     "no answer": lambda call: None,
     "502": says(502, b""),
     "not HTTP": lambda call: call.wfile.write(b"SSH-2.0-OpenSSH_9.6\r\n"),
