@@ -373,9 +373,9 @@ def test_facts_and_capacity(engine: Any, vllm_spec: Spec) -> None:
     ("options", "what", "advice"),
     [
         ({"tensor_paralel": 2}, "unknown option 'tensor_paralel'", "'tensor_parallel'"),
-        ({"gpu_memory": 1.5}, "gpu_memory should be less than or equal to 1, not 1.5", "models.toml"),
+        ({"gpu_memory": 1.5}, "gpu_memory should be less than or equal to 1, not 1.5", "docs/vllm.md"),
         ({"executor": "rai"}, "executor should be 'mp' or 'ray', not 'rai'", "models.toml"),
-        ({"max_num_seqs": "9"}, "max_num_seqs should be a valid integer, not '9'", "models.toml"),
+        ({"max_num_seqs": "9"}, "max_num_seqs should be a valid integer, not '9'", "docs/vllm.md"),
         ({"executor": "mp"}, "executor runs the parts of a model that is on several devices", "tensor_parallel"),
         ({"executor": "ray"}, "needs ray, which is not installed", "pip install ray"),
     ],

@@ -23,7 +23,7 @@ from nightschool.engine.types import Completion, EngineError, Message, Request, 
 pytestmark = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed: make test-vllm")
 
 CONTEXT = 1024
-SYSTEM = Message("system", "the quick brown fox jumps over the lazy dog and checks the staging cluster first. " * 6)
+SYSTEM = Message("system", "the quick brown fox jumps over the lazy dog and checks the staging cluster first. " * 16)
 OPTIONS = (
     *("--served-model-name", "tiny", "--host", "127.0.0.1", "--dtype", "float32", "--enforce-eager"),
     *("--max-model-len", str(CONTEXT), "--max-num-batched-tokens", "2048", "--no-enable-chunked-prefill"),
