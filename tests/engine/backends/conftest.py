@@ -118,6 +118,24 @@ def mlx_spec(tiny_spec: Callable[..., ModelSpec]) -> Callable[..., ModelSpec]:
     return spec
 
 
+@pytest.fixture(scope="session")
+def vllm_spec(tiny_folder: Callable[[str], Path], tiny_spec: Callable[..., ModelSpec]) -> Callable[..., ModelSpec]:
+    """The tiny llama with heads of 32 numbers: vLLM has none smaller on a CPU."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    base = tiny_folder("llama")
+    folder = base.with_name(f"{base.name}-vllm")
+    shutil.copytree(base, folder)
+    torch.manual_seed(8)
+    AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(base, head_dim=32)).save_pretrained(folder)
+
+    def spec(**changes: Any) -> ModelSpec:
+        return replace(tiny_spec("llama", **changes), source=f"path:{folder}")
+
+    return spec
+
+
 class Counter:
     """Counts prompt tokens that a model really reads."""
 
