@@ -63,6 +63,14 @@ def test_only_what_varies_has_a_column() -> None:
     assert "a note" in shown and "load: the <model> is on a server" in shown and "c0ffee" in shown
 
 
+def test_figures_that_do_not_fit_side_by_side_have_a_row_each() -> None:
+    named = [f"a long figure {n}" for n in range(5)]
+    made = tuple(Measure(name, "ms", (1000.5, 2000.25), params={"tasks": n}) for name in named for n in (10, 100))
+    (table,) = tables.tables(replace(RECORD, measures=made))
+    assert table.columns == ("test", "tasks", "figure", "unit") and len(table.rows) == 10
+    assert max(map(len, render.drawn(table).splitlines())) <= 80
+
+
 def test_a_ranking_adds_up() -> None:
     ranking = next(table for table in tables.tables(RECORD) if "heading" in table.title)
     figures = [float(row[-2]) for row in ranking.rows]

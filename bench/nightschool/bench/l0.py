@@ -8,7 +8,7 @@ how they grow (`growth`) are told by one tokenizer, the reference: that of the s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nightschool.engine.models import Models
     from nightschool.engine.tokens import Tokens
     from nightschool.sek.importer_read import Source
+    from nightschool.sek.tree import Tree
 
 REFERENCE = "smollm2-135m"
 SESSIONS = 20
@@ -45,7 +46,6 @@ class Settings:
     repeats: int = 3
     quick: bool = False
     """Time only what is short, once, and grow to few pages."""
-    say: Callable[[str], None] = field(default=lambda _: None, compare=False)
 
 
 @dataclass(slots=True)
@@ -60,14 +60,14 @@ class Counting:
         return len(self.tokens.plain(text))
 
 
-def measure(settings: Settings) -> Record:
+def measure(settings: Settings, tell: Callable[[str], None] = lambda _: None) -> Record:
     """Count, time and grow."""
     machine = this_machine()
     sides = _sides(settings)
     models = load_models(settings.models, Path.cwd())
     specs = {alias: _spec(models, alias, settings.backend) for alias in models}
     counters = {alias: counting for alias, spec in specs.items() if (counting := counting_of(spec))}
-    timed, timings, notes = _timings(settings, models, sides, counters)
+    timed, timings, notes = _timings(settings, models, sides, counters, tell)
     measures = [
         one
         for label, side in sides.items()
@@ -86,7 +86,7 @@ def measure(settings: Settings) -> Record:
         notes.append(f"headings, paragraphs, routes and growth are counted with the tokenizer of {reference.name}")
         measures += located(sides, reference)
         measures += _routed(sides, reference, settings.prompts)
-        measures += growth(reference, QUICK if settings.quick else SIZES, settings.say)
+        measures += growth(reference, QUICK if settings.quick else SIZES, tell)
     told: dict[str, Value] = {
         **{label: str(path) for label, path in zip(sides, _paths(settings), strict=True)},
         "sessions_per_day": settings.sessions_per_day,
@@ -128,7 +128,11 @@ def _reference(counters: Mapping[str, Counting]) -> Counting | None:
 
 
 def _timings(
-    settings: Settings, models: Models, sides: Mapping[str, Standing], counters: Mapping[str, Counting]
+    settings: Settings,
+    models: Models,
+    sides: Mapping[str, Standing],
+    counters: Mapping[str, Counting],
+    tell: Callable[[str], None],
 ) -> tuple[Model | None, dict[str, l0_cost.Prefill], list[str]]:
     """Prefill seconds of each side, the model that took them, and what a reader must know; empty if none can be had."""
     from nightschool.engine import offline, select
@@ -156,13 +160,13 @@ def _timings(
     if not fitting:
         return None, {}, notes
     offline.seal(models.hosts())
-    settings.say(f"loading {alias} with {choice.name}")
+    tell(f"loading {alias} with {choice.name}")
     engine = select.open_engine(l0_cost.room_for(spec, max(lengths.values())), backend=choice.name, width=1)
     try:
         l0_cost.warm_up(engine)
         times = {
             label: l0_cost.prefill(engine, _text(sides[label].sources), 1 if settings.quick else settings.repeats,
-                                   settings.say)
+                                   tell)
             for label in fitting
         }  # fmt: skip
         facts = engine.facts()
@@ -226,14 +230,18 @@ def located(sides: Mapping[str, Standing], counting: Counting) -> Iterator[Measu
 
 def _routed(sides: Mapping[str, Standing], counting: Counting, prompts: Sequence[str]) -> Iterator[Measure]:
     """What a prompt costs in all: of a tree L0 and what is routed, a sample a prompt."""
-    from nightschool.sek.router import Router
-
-    if not prompts:
-        return
-    for label, side in sides.items():
+    for label, side in sides.items() if prompts else ():
         if side.tree:
-            router = Router.load(side.tree, counting)
-            totals = tuple(float(router.route(prompt).total_tokens) for prompt in prompts)
+            totals = _with_pages(side.tree, counting, prompts)
         else:
             totals = (float(sum(counting.count(source.text) for source in side.sources)),)
         yield Measure("prompt", "tok", totals, params={"text": label})
+
+
+def _with_pages(tree: Tree, counting: Counting, prompts: Sequence[str]) -> tuple[float, ...]:
+    """L0 and the pages of each prompt, counted here: what the tree keeps of counts may be another tokenizer's."""
+    from nightschool.sek.router import Router
+
+    router = Router.load(tree, counting)
+    files = [[tree.routing().bootstrap, *(load.path for load in router.route(prompt).loads)] for prompt in prompts]
+    return tuple(float(sum(counting.count(tree.read(path)) for path in paths)) for paths in files)

@@ -52,12 +52,12 @@ def room_for(spec: ModelSpec, tokens: int) -> ModelSpec:
     return replace(spec, template="plain", context=max(spec.context, tokens + ROOM))
 
 
-def prefill(engine: Engine, text: str, repeats: int, told: Callable[[str], None] = lambda _: None) -> Prefill:
-    """Time the standing text as a system prompt; `told` hears of each step. The caller has warmed the engine up."""
+def prefill(engine: Engine, text: str, repeats: int, tell: Callable[[str], None] = lambda _: None) -> Prefill:
+    """Time the standing text as a system prompt; `tell` hears of each step. The caller has warmed the engine up."""
     cold, cached = [], []
     usage: Usage | None = None
     for number in range(repeats):
-        told(f"prefill, {number + 1} of {repeats}")
+        tell(f"prefill, {number + 1} of {repeats}")
         opened = f"Session {time.time_ns()}.\n\n{text}"
         cold.append(_first_token(engine, opened, "Begin.")[0])
         seconds, usage = _first_token(engine, opened, "Go on.")

@@ -20,11 +20,11 @@ PROMPTS, WORDS, SEED = 20, 14, 7
 
 
 def growth(
-    counter: Counts, sizes: tuple[int, ...] = SIZES, told: Callable[[str], None] = lambda _: None
+    counter: Counts, sizes: tuple[int, ...] = SIZES, tell: Callable[[str], None] = lambda _: None
 ) -> Iterator[Measure]:
     """Tokens a session by the number of pages; of the tree a sample for each prompt."""
     for pages in sizes:
-        told(f"growth, {pages} pages")
+        tell(f"growth, {pages} pages")
         with tempfile.TemporaryDirectory(prefix="nightschool-") as folder:
             flat, routed = _costs(Path(folder), pages, counter)
         yield Measure("growth", "tok", (flat,), params={"kept in": "one file", "pages": pages})

@@ -12,12 +12,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 
 from nightschool.bench.result import Record
-from nightschool.bench.tables import Table, tables
+from nightschool.bench.tables import GAP, NARROWEST, WIDTH, Table, tables
 from nightschool.disk.errors import Problem, nearest
-
-WIDTH = 80
-NARROWEST = 10
-"""Columns of a terminal that words are left with, however many figures there are."""
 
 
 def render(records: Sequence[Record], form: str) -> str:
@@ -111,7 +107,7 @@ def drawn(table: Table) -> str:
                 cell = set_cell_size(cell, width - 1).rstrip() + "…"
             blank = " " * (width - cell_len(cell))
             cells.append(blank + cell if right else cell + blank)
-        lines.append("  ".join(cells).rstrip())
+        lines.append((" " * GAP).join(cells).rstrip())
     return "\n".join([*wrapped([table.title]), *lines] if table.title else lines)
 
 
@@ -119,7 +115,7 @@ def _widths(table: Table, length: Callable[[str], int]) -> list[int]:
     """The width of each column; the widest words give way until the table fits."""
     widths = [max(length(row[n]) for row in (table.columns, *table.rows)) for n in range(len(table.columns))]
     words = [n for n, right in enumerate(table.figures) if not right]
-    while sum(widths) + 2 * (len(widths) - 1) > WIDTH and words:
+    while sum(widths) + GAP * (len(widths) - 1) > WIDTH and words:
         widest = max(words, key=lambda n: widths[n])
         if widths[widest] <= NARROWEST:
             break

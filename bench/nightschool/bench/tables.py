@@ -8,15 +8,21 @@ written, as text or Markdown, is `render.py`'s.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nightschool.bench.result import Measure, Record, Value
 
+WIDTH, GAP = 80, 2
+"""Columns of a terminal, and those between two columns of a table."""
+NARROWEST = 10
+"""Columns that words are left with, however many figures there are."""
 TOP = 12
 """Rows of a ranking."""
 PLACE = "at"
 """The parameter that says where something stands: FILE:LINE."""
+WORDS = {"tok": "tokens"}
+"""Figures whose name tells their unit."""
 SIDE_BY_SIDE = 6
 """Figures that stand side by side at most."""
 
@@ -29,6 +35,14 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     figures: tuple[bool, ...]
+
+    @property
+    def least_width(self) -> int:
+        """Columns of a terminal that it takes, words cut as short as they may be."""
+        cells = zip(*(self.columns, *self.rows), strict=True)
+        longest = [max(map(len, column)) for column in cells]
+        least = [n if right else min(n, NARROWEST) for n, right in zip(longest, self.figures, strict=True)]
+        return sum(least) + GAP * (len(least) - 1)
 
 
 def groups(measures: Iterable[Measure]) -> list[list[Measure]]:
@@ -54,13 +68,10 @@ def table(group: Sequence[Measure]) -> Table:
     """One group as a table."""
     if is_ranked(group[0]):
         return _ranking(group)
+    if wide := _wide([one for one in group if one.samples]):
+        return wide
     keys, constant = split(group)
-    names = list(dict.fromkeys((one.name, one.unit) for one in group))
-    settings = list(dict.fromkeys(_values(one, keys) for one in group))
-    title = ", ".join(f"{key} {plain(value)}" for key, value in constant.items())
-    if len(names) <= SIDE_BY_SIDE and (len(settings) > 1 or len(names) == 1) and keys:
-        return _wide(group, keys, names, settings, title)
-    return _long(group, keys, title)
+    return _long(group, keys, _titled(constant))
 
 
 def split(group: Sequence[Measure]) -> tuple[list[str], dict[str, Value]]:
@@ -96,24 +107,28 @@ def _values(one: Measure, keys: Sequence[str]) -> tuple[Value, ...]:
     return tuple(one.params[key] for key in keys)
 
 
-def _wide(
-    group: Sequence[Measure],
-    keys: Sequence[str],
-    names: Sequence[tuple[str, str]],
-    settings: Sequence[tuple[Value, ...]],
-    title: str,
-) -> Table:
-    """A row for each setting, a column for each figure."""
+def _titled(constant: Mapping[str, Value]) -> str:
+    return ", ".join(f"{key} {plain(value)}" for key, value in constant.items())
+
+
+def _wide(group: Sequence[Measure]) -> Table | None:
+    """A row for each setting, a column for each figure; None where that does not fit.
+
+    What could not be had has no row: why stands below the tables.
+    """
+    if not group:
+        return None
+    keys, constant = split(group)
+    names = list(dict.fromkeys((one.name, one.unit) for one in group))
+    settings = list(dict.fromkeys(_values(one, keys) for one in group))
+    if not keys or len(names) > SIDE_BY_SIDE:
+        return None
     known = {(_values(one, keys), one.name, one.unit): one for one in group}
-    rows = []
-    for values in settings:
-        if not any(known_at == values and one.samples for (known_at, *_), one in known.items()):
-            continue  # why it is missing stands below the tables
-        cells = tuple(figure(known.get((values, *name))) for name in names)
-        rows.append((*map(plain, values), *cells))
-    columns = (*keys, *(name if name.startswith(unit) else f"{name} {unit}" for name, unit in names))
+    rows = [(*map(plain, values), *(figure(known.get((values, *name))) for name in names)) for values in settings]
+    columns = (*keys, *(name if name == WORDS.get(unit, unit) else f"{name} {unit}" for name, unit in names))
     right = tuple(all(_is_number(values[n]) for values in settings) for n in range(len(keys)))
-    return Table(title, columns, tuple(rows), (*right, *(True for _ in names)))
+    made = Table(_titled(constant), columns, tuple(rows), (*right, *(True for _ in names)))
+    return made if made.least_width <= WIDTH else None
 
 
 def _long(group: Sequence[Measure], keys: Sequence[str], title: str) -> Table:

@@ -1,9 +1,6 @@
 """`nightschool bench`: what a model, a machine and an instruction file cost, in records that can be compared.
 
-A bench is a line of the table NAMES and a module of `nightschool.bench`, which has `Settings`, a dataclass, and
-`measure(settings) -> Record`. Each becomes a command with the common options; of these, Settings gets the ones that it has a
-field for (model, models, backend, repeats, quick), and `say`, which tells a step; its other fields are given with --set.
-bench_*.py add the other commands.
+Each bench of the table is a command with the common options; bench_*.py add the other commands.
 """
 
 from __future__ import annotations
@@ -13,7 +10,7 @@ from collections.abc import Callable
 import typer
 
 from nightschool.cli import bench_all, bench_l0, bench_records
-from nightschool.cli.bench_run import NAMES, Asked, Format, Plot, Quick, Repeats, Save, Set, ran, show
+from nightschool.cli.bench_run import BENCHES, Asked, Format, Plot, Quick, Repeats, Save, Set, ran, show
 from nightschool.cli.options import Backend, Json, Model, ModelsFile
 
 app = typer.Typer(help="Measure tokens a second, the start of a context, and what standing instructions cost.")
@@ -47,12 +44,12 @@ def command(name: str) -> Callable[..., None]:
         record = ran(name, Asked(model, models, backend, repeats, quick), sets or [])
         show(record, form, as_json, save, plot)
 
-    run.__doc__ = NAMES[name]
+    run.__doc__ = BENCHES[name].help
     return run
 
 
 bench_l0.add(app)
-for each in NAMES:
+for each in BENCHES:
     if each != "l0":
         app.command(each)(command(each))
 bench_all.add(app)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from nightschool.cli import output
-from nightschool.cli.bench_run import NAMES, Asked, Format, Plot, Quick, Repeats, Save, drawn, is_there, ran
+from nightschool.cli.bench_run import BENCHES, Asked, Format, Plot, Quick, Repeats, Save, drawn, is_there, ran
 from nightschool.cli.options import Backend, Json, Model, ModelsFile
 from nightschool.disk.errors import Problem
 
@@ -47,7 +47,7 @@ def every(
     asked = Asked(model, models, backend, repeats, quick)
     ends = time.monotonic() + QUICK_SECONDS if quick else None
     records = []
-    names = [name for name in NAMES if is_there(name) and (name != "l0" or _has_instructions())]
+    names = [name for name in BENCHES if is_there(name) and (name != "l0" or _has_instructions())]
     for number, name in enumerate(names):
         share = None if ends is None else (ends - time.monotonic()) / (len(names) - number)
         output.say(f"{name} ..." if share is None else f"{name} ... (at most {share:.0f} s)")

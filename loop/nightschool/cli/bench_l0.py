@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nightschool.cli.bench_run import NAMES, Asked, Format, Plot, Quick, Repeats, Save, ran, show
+from nightschool.cli.bench_run import BENCHES, Asked, Format, Plot, Quick, Repeats, Save, ran, show
 from nightschool.cli.options import Backend, Json, Model, ModelsFile
 
 
@@ -16,7 +16,7 @@ def add(app: typer.Typer) -> None:
     app.command("l0", help=HELP)(l0)
 
 
-HELP = f"""{NAMES["l0"]}
+HELP = f"""{BENCHES["l0"].help}
 
 @imports are followed and counted. Of an imported SEK tree alone, what it was before is shown beside it. With --prompts, what
 a task costs in all: L0 and the pages that its prompt routes in."""

@@ -1,9 +1,14 @@
-"""How a bench is run and its record shown: the table of benches, the options that all share, what becomes of a record."""
+"""How a bench is run and its record shown: the table of benches, the options that all share, what becomes of a record.
+
+A bench is a line of BENCHES and a module of `nightschool.bench` with `Settings`, a dataclass, and
+`measure(settings, tell) -> Record`, which tells what it is about to do. Of the common options Settings gets those that it
+has a field for (model, models, backend, repeats); its other fields are given with --set.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,14 +20,35 @@ from nightschool.disk.errors import Problem, nearest
 if TYPE_CHECKING:
     from nightschool.bench.result import Record
 
-NAMES = {
-    "throughput": "Tokens a second, of prompts and of replies, by batch width and length.",
-    "startup": "What a context costs before the first useful token: cold, warm, from disk, second turn.",
-    "l0": "The token tax: what standing instructions cost every session, by heading and by day.",
-    "constrained": "What a grammar costs: compiling, filling masks, decoding beside free text.",
-    "loop": "What the loop itself costs an iteration, with an engine that answers at once.",
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A module of `nightschool.bench`, what it measures, and the settings of a first look at it."""
+
+    module: str
+    help: str
+    quick: Mapping[str, object] = field(default_factory=dict)
+
+
+BENCHES = {
+    "throughput": Bench(
+        "throughput",
+        "Tokens a second, of prompts and of replies, by batch width and length.",
+        {"batch": "1,8", "prompt": 128, "gen": 32, "repeats": 2},
+    ),
+    "startup": Bench(
+        "startup", "What a context costs before the first useful token: cold, warm, from disk, second turn."
+    ),
+    "l0": Bench(
+        "l0", "The token tax: what standing instructions cost every session, by heading and by day.", {"quick": True}
+    ),
+    "constrained": Bench("constrained", "What a grammar costs: compiling, filling masks, decoding beside free text."),
+    "loop": Bench(
+        "loopcost",
+        "What the loop itself costs an iteration, with an engine that answers at once.",
+        {"tasks": 100, "pages": 50, "iterations": 3},
+    ),
 }
-"""Every bench: `nightschool.bench.NAME`, and what it measures."""
 
 Repeats = Annotated[int | None, typer.Option(min=1, help="Samples of each figure (default: the bench's own).")]
 Quick = Annotated[bool, typer.Option("--quick", help="A first look: fewer and shorter measurements.")]
@@ -49,7 +75,7 @@ def is_there(name: str) -> bool:
     """Whether this version of nightschool has the bench."""
     from importlib.util import find_spec
 
-    return find_spec(f"nightschool.bench.{name}") is not None
+    return find_spec(f"nightschool.bench.{BENCHES[name].module}") is not None
 
 
 def ran(name: str, asked: Asked, sets: Sequence[str] = (), **own: Any) -> Record:
@@ -59,17 +85,18 @@ def ran(name: str, asked: Asked, sets: Sequence[str] = (), **own: Any) -> Record
 
     if not is_there(name):
         raise Problem(f"this version of nightschool has no bench {name}", "nightschool bench --help")
-    module: Any = import_module(f"nightschool.bench.{name}")
-    known = {each.name: each for each in fields(module.Settings)}
-    told = {key: value for key, value in asdict(asked).items() if value is not None and key in known}
+    module: Any = import_module(f"nightschool.bench.{BENCHES[name].module}")
+    types = {each.name: str(each.type) for each in fields(module.Settings)}
+    common = asdict(asked)
+    told = {**(BENCHES[name].quick if common.pop("quick") else {})}
+    told |= {key: value for key, value in common.items() if value is not None and key in types}
     for text in sets:
         key, _, value = text.partition("=")
-        if key not in known or key in asdict(asked) or key == "say":
-            raise Problem(f"bench {name} has no setting {key!r}", nearest(key, set(known) - {*asdict(asked), "say"}))
-        told[key] = _value(name, key, value)
+        if key not in types or key in common:
+            raise Problem(f"bench {name} has no setting {key!r}", nearest(key, set(types) - set(common)))
+        told[key] = _value(text, types[key], value)
     with output.telling() as progress:
-        say = {"say": lambda step: progress(step, 0, None)} if "say" in known else {}
-        record: Record = module.measure(module.Settings(**told, **own, **say))
+        record: Record = module.measure(module.Settings(**told, **own), lambda step: progress(step, 0, None))
     return record
 
 
@@ -93,16 +120,20 @@ def drawn(records: Sequence[Record], path: Path) -> None:
     output.say(f"drawn: {path}")
 
 
-def _value(name: str, key: str, text: str) -> Any:
-    """A setting as a person writes it: JSON, a list with commas, or a word."""
+def _value(told: str, kind: str, text: str) -> Any:
+    """A setting as a person writes it: a word, a number, true or false, or several with commas between."""
     import json
 
-    def one(part: str) -> Any:
-        try:
-            return json.loads(part)
-        except ValueError:
-            return part
-
-    if not text:
-        raise Problem(f"--set {key} of bench {name} has no value", f"write --set {key}=VALUE")
-    return tuple(map(one, text.split(","))) if "," in text and text[0] not in "[{" else one(text)
+    if kind.startswith("str"):
+        return text
+    try:
+        if kind.startswith("tuple"):
+            return tuple(json.loads(f"[{text}]"))
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if value is None or (
+        type(value).__name__ not in kind and not (kind.startswith("float") and isinstance(value, int))
+    ):
+        raise Problem(f"--set {told} is no {kind}", "write it as --set width=8 or --set widths=1,8")
+    return value
