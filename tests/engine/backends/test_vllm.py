@@ -322,10 +322,26 @@ def test_a_dead_vllm_is_an_engine_error(engine: Any) -> None:
         with pytest.raises(kind, match=message.partition("\n")[0]):
             dead.step()
         assert stopped == [True]
-        assert dead.step() == []
-        with pytest.raises(EngineError, match="not loaded"):
-            dead.submit(ask("x"))
+        for use in (dead.step, lambda dead=dead: dead.submit(ask("x"))):
+            with pytest.raises(EngineError, match="not loaded"):
+                use()
         dead.close()
+
+
+def test_a_vllm_that_dies_while_a_request_is_cancelled_is_found_at_the_next_step(engine: Any) -> None:
+    from nightschool.engine.backends.vllm_core import Core
+    from nightschool.engine.backends.vllm_engine import VLLMEngine
+
+    def abort(tickets: list[str]) -> None:
+        raise RuntimeError("EngineCore encountered an issue")
+
+    client = SimpleNamespace(shutdown=lambda: None)
+    llm = SimpleNamespace(add_request=lambda *given: None, abort_request=abort, engine_core=client)
+    dying = VLLMEngine(engine._chat, Core(llm, "nowhere"), 4)
+    tickets = [dying.submit(ask(f"{i}")) for i in range(2)]
+    dying.cancel(tickets[0])
+    with pytest.raises(EngineError, match="not loaded"):
+        dying.step()
 
 
 @pytest.mark.parametrize(
@@ -374,7 +390,7 @@ def test_facts_and_capacity(engine: Any, vllm_spec: Spec) -> None:
     [
         ({"tensor_paralel": 2}, "unknown option 'tensor_paralel'", "'tensor_parallel'"),
         ({"gpu_memory": 1.5}, "gpu_memory should be less than or equal to 1, not 1.5", "docs/vllm.md"),
-        ({"executor": "rai"}, "executor should be 'mp' or 'ray', not 'rai'", "models.toml"),
+        ({"executor": "rai"}, "executor should be 'mp' or 'ray', not 'rai'", "docs/vllm.md"),
         ({"max_num_seqs": "9"}, "max_num_seqs should be a valid integer, not '9'", "docs/vllm.md"),
         ({"executor": "mp"}, "executor runs the parts of a model that is on several devices", "tensor_parallel"),
         ({"executor": "ray"}, "needs ray, which is not installed", "pip install ray"),

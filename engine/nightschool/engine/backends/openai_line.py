@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 CONNECT_SECONDS = 10.0
-MOST_BYTES = 64 << 20
+MOST_BYTES = 16 << 20
 """Of one answer: an endless one must not fill the memory."""
 _CHUNK = 1 << 16
 
