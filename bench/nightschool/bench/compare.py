@@ -4,7 +4,8 @@ Two records compare if bench, machine, model, dtype and backend are the same; ve
 and are told. Measures compare if their keys are equal. A difference is called one if it is sure to 95%, by Welch's test with
 Holm's correction over all measures of the record. The noise floor is how far one run of the same thing strays from the next:
 kept records that are like A in all, commit and versions too (A/A), tell it, and it widens the interval. Without any it is
-unknown: UNSEEN stands in, and a difference below the threshold is not told from noise. Counts are compared exactly.
+unknown: on a calm machine UNSEEN stands in, and a difference below the threshold is not told from noise; on a busy one no
+difference is. What is counted, not timed, is compared exactly.
 """
 
 from __future__ import annotations
@@ -23,10 +24,8 @@ THRESHOLD = 0.05
 """How much worse is a regression."""
 EXACT = ("tok", "B", "MB", "%")
 """Units that are counted, not timed: one sample of each tells all."""
-
-PRIOR = 10
-"""Runs that what all measures of a bench have in common is worth."""
-
+BUSY = 0.5
+"""Load a core from which on a machine is busy with other things."""
 UNSEEN = Noise(0.01**2)
 """What runs stray if nobody has looked: one percent."""
 
@@ -93,11 +92,12 @@ def compare(before: Record, after: Record, *, threshold: float = THRESHOLD, kept
     if not both:
         raise Problem("the records have no measure in common", "measure both with the same settings")
     floors = _noise(runs)
+    busy = any((record.machine.load or 0) > BUSY for record in (before, after))
     drafts = [(mine[key], theirs[key], floors.get(key)) for key in both]
     ratios = [ratio(a.samples, b.samples, floor or UNSEEN) for a, b, floor in drafts]
     corrected = iter(holm([found.p_value for found in ratios if found]))
     verdicts = tuple(
-        _verdict(a, b, floor, found, next(corrected), threshold) if found else _without_noise(a, b, threshold)
+        _verdict(a, b, floor, found, next(corrected), threshold, busy) if found else _without_noise(a, b, threshold)
         for (a, b, floor), found in zip(drafts, ratios, strict=True)
     )
     return Comparison(
@@ -122,8 +122,13 @@ def named(one: Measure) -> str:
     return " ".join([one.name, *(f"{key}={value}" for key, value in one.params.items())])
 
 
-def _verdict(a: Measure, b: Measure, noise: Noise | None, found: Ratio, p: float, threshold: float) -> Verdict:
+def _verdict(
+    a: Measure, b: Measure, noise: Noise | None, found: Ratio, p: float, threshold: float, busy: bool
+) -> Verdict:
     floor = None if noise is None else math.expm1(1.96 * math.sqrt(2 * noise.variance))
+    if noise is None and busy:
+        said = "the machine was busy, and only other runs of A could tell how much that matters"
+        return Verdict(b, a.median, b.median, found.ratio, found.low, found.high, p, None, "unknown", False, said)
     hidden = floor is None and abs(found.ratio - 1) < threshold
     kind: Kind = "same" if p >= LEVEL or hidden else _direction(a, found.ratio)
     lost = kind == "worse" and _loss(a, found.ratio) > threshold
@@ -160,8 +165,8 @@ def _loss(a: Measure, change: float) -> float:
 def _noise(runs: Sequence[Record]) -> dict[Key, Noise]:
     """How far each measure strays between runs of the same thing; empty where there is only one run.
 
-    Few runs tell little of a single measure, so its variance is drawn towards the mean of all measures, as if that had been
-    seen in PRIOR runs more.
+    Few runs tell little of a single measure, so its variance is drawn half-way to the mean of all measures. What makes one
+    measure stray makes the others stray too, so all of them together are worth no more than as many runs again.
     """
     found: dict[Key, list[Centre]] = {}
     for run in runs:
@@ -172,7 +177,7 @@ def _noise(runs: Sequence[Record]) -> dict[Key, Noise]:
     if not own:
         return {}
     common = statistics.fmean(own.values())
-    return {key: _moderated(own[key], len(found[key]) - 1, common, len(own) - 1) for key in own}
+    return {key: _moderated(own[key], len(found[key]) - 1, common, len(own) > 1) for key in own}
 
 
 def _strayed(middles: Sequence[Centre]) -> float:
@@ -181,9 +186,8 @@ def _strayed(middles: Sequence[Centre]) -> float:
     return max(0.0, between - statistics.fmean(one.variance for one in middles))
 
 
-def _moderated(own: float, freedom: int, common: float, others: int) -> Noise:
-    prior = min(PRIOR, others * freedom)
-    return Noise((prior * common + freedom * own) / (prior + freedom), prior + freedom)
+def _moderated(own: float, freedom: int, common: float, several: bool) -> Noise:
+    return Noise((own + common) / 2, 2 * freedom) if several else Noise(own, freedom)
 
 
 def _unlike(one: Record, other: Record) -> list[str]:
@@ -214,7 +218,7 @@ def _told(one: Record, other: Record) -> list[str]:
         **_pairs(one.settings, other.settings),
     }
     told = [f"{name}: {a} -> {b}" for name, (a, b) in pairs.items() if a != b]
-    busy = [f"the machine was busy: load a core {load}" for load in loads if load is not None and load > 0.5]
+    busy = [f"the machine was busy: load a core {load}" for load in loads if load is not None and load > BUSY]
     return [*told, *dict.fromkeys(busy)]
 
 

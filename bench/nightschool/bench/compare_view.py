@@ -25,15 +25,33 @@ def told(found: Comparison) -> list[str]:
     floor = f"up to {max(floors):.1%} from one run to the next ({found.runs} runs of A)" if floors else unknown
     lines = [f"noise floor: {floor}"]
     lines += [f"{exact} counted figures are the same"] if exact else []
-    lines += [f"{named(one.measure)}: {one.note}" for one in found.verdicts if one.note]
+    lines += [f"{note}: {_listed(names)}" for note, names in _notes(found).items()]
     lines += [f"only in A: {name}" for name in found.only_before] + [f"only in B: {name}" for name in found.only_after]
     lines += [f"differs: {line}" for line in found.differs]
+    return [*lines, _last(found)]
+
+
+def _last(found: Comparison) -> str:
+    """The verdict on the whole."""
     count = len(found.regressions)
-    worse = f"{count} regression{'s' * (count != 1)} beyond {found.threshold:.0%}"
-    return [
-        *lines,
-        worse if count else "no difference" if found.is_same else f"no regression beyond {found.threshold:.0%}",
-    ]
+    if count:
+        return f"{count} regression{'s' * (count != 1)} beyond {found.threshold:.0%}"
+    if all(one.kind == "unknown" for one in found.verdicts):
+        return "nothing can be told"
+    return "no difference" if found.is_same else f"no regression beyond {found.threshold:.0%}"
+
+
+def _notes(found: Comparison) -> dict[str, list[str]]:
+    """Why something is unknown, and what."""
+    notes: dict[str, list[str]] = {}
+    for one in found.verdicts:
+        if one.note:
+            notes.setdefault(one.note, []).append(named(one.measure))
+    return notes
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{len(names)} figures"
 
 
 def _word(one: Verdict) -> str:
