@@ -1,7 +1,7 @@
 """Tokens a second: prompts read, tokens written, and both, by the width of the batch; llama-bench's names.
 
 `pp512` reads prompts of 512 tokens and writes one token each, `tg128` writes 128 tokens after a short prompt and is timed
-from the last first token on, `pp512+tg128` is both by the clock. What the engine counted is divided by the clock: prompt tokens
+from the last first token on, `pp512+tg128` is both by the clock. What the engine counted is divided by it: prompt tokens
 without those from a cache, and tokens as they were generated. `tg128` with `grammar` writes a text that its grammar makes
 long enough; free text may end sooner, and a note says when it did. One run of each kind warms up and is not kept.
 """
