@@ -7,14 +7,15 @@ how they grow (`growth`) are told by one tokenizer, the reference: that of the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nightschool.bench import l0_cost, l0_headings, l0_read
 from nightschool.bench.l0_growth import QUICK, SIZES, growth
-from nightschool.bench.result import Measure, Model, Record, Value, record, this_machine
+from nightschool.bench.l0_prefill import Prefill, Tell, Timings, timings
+from nightschool.bench.result import Measure, Record, Value, record, this_machine
 from nightschool.disk.errors import Problem
 from nightschool.engine.models import ModelSpec, load_models
 
@@ -60,14 +61,15 @@ class Counting:
         return len(self.tokens.plain(text))
 
 
-def measure(settings: Settings, tell: Callable[[str], None] = lambda _: None) -> Record:
+def measure(settings: Settings, tell: Tell = lambda _: None) -> Record:
     """Count, time and grow."""
     machine = this_machine()
     sides = _sides(settings)
     models = load_models(settings.models, Path.cwd())
-    specs = {alias: _spec(models, alias, settings.backend) for alias in models}
+    specs = dict(_specs(models, settings.backend))
     counters = {alias: counting for alias, spec in specs.items() if (counting := counting_of(spec))}
-    timed, timings, notes = _timings(settings, models, sides, counters, tell)
+    timed = _timings(settings, models, sides, counters, tell)
+    notes = list(timed.notes)
     measures = [
         one
         for label, side in sides.items()
@@ -77,7 +79,7 @@ def measure(settings: Settings, tell: Callable[[str], None] = lambda _: None) ->
             side,
             spec,
             counters.get(alias),
-            timings.get(label) if timed and timed.alias == alias else None,
+            timed.texts.get(label) if timed.model and timed.model.alias == alias else None,
             settings.sessions_per_day,
         )
     ]
@@ -92,7 +94,7 @@ def measure(settings: Settings, tell: Callable[[str], None] = lambda _: None) ->
         "sessions_per_day": settings.sessions_per_day,
         "repeats": settings.repeats,
     }
-    return record("l0", measures, model=timed, settings=told, notes=notes, machine=machine)
+    return record("l0", measures, model=timed.model, settings=told, notes=notes, machine=machine)
 
 
 def _paths(settings: Settings) -> list[Path]:
@@ -109,10 +111,15 @@ def _sides(settings: Settings) -> dict[str, Standing]:
     return {found[0].name: found[0]} if len(found) == 1 else dict(zip(("before", "after"), found, strict=True))
 
 
-def _spec(models: Models, alias: str, backend: str | None) -> ModelSpec:
+def _specs(models: Models, backend: str | None) -> Iterator[tuple[str, ModelSpec]]:
+    """Every model that has a source for the backend that is asked for, or that fits this machine."""
     from nightschool.engine import select
 
-    return select.resolve(models, alias, backend)[0]
+    for alias in models:
+        try:
+            yield alias, select.resolve(models, alias, backend)[0]
+        except Problem:
+            continue
 
 
 def counting_of(spec: ModelSpec) -> Counting | None:
@@ -128,55 +135,22 @@ def _reference(counters: Mapping[str, Counting]) -> Counting | None:
 
 
 def _timings(
-    settings: Settings,
-    models: Models,
-    sides: Mapping[str, Standing],
-    counters: Mapping[str, Counting],
-    tell: Callable[[str], None],
-) -> tuple[Model | None, dict[str, l0_cost.Prefill], list[str]]:
-    """Prefill seconds of each side, the model that took them, and what a reader must know; empty if none can be had."""
-    from nightschool.engine import offline, select
-
-    alias = settings.model or models.roles.student
-    spec, choice = select.resolve(models, alias, settings.backend)
-    try:
-        select.require(spec, choice.name)
-    except Problem as problem:
-        if settings.model:
-            raise
-        return None, {}, [f"no seconds: {problem.what}; {problem.advice}"]
-    counting = counters.get(alias)
-    if counting is None:
-        return None, {}, [f"no seconds: {alias} has no tokenizer on this machine"]
-    lengths = {label: counting.count(_text(side.sources)) for label, side in sides.items()}
-    fitting = [label for label, n in lengths.items() if n <= SHORT or not settings.quick]
-    notes = [f"{label}: {n} tokens take long, so they are not timed; nightschool bench l0 does it"
-             for label, n in lengths.items() if label not in fitting]  # fmt: skip
-    notes += [
-        f"{label}: {n} tokens do not fit the context of {alias}, {spec.context}; timed with the limit raised"
+    settings: Settings, models: Models, sides: Mapping[str, Standing], counters: Mapping[str, Counting], tell: Tell
+) -> Timings:
+    """The prefill of each side; in a first look, of what is short."""
+    counting = counters.get(settings.model or models.roles.student)
+    if counting is None and not settings.model:
+        return Timings(None, {}, (f"no seconds: {models.roles.student} has no tokenizer on this machine",))
+    texts = {label: _text(side.sources) for label, side in sides.items()}
+    lengths = {label: counting.count(text) if counting else 0 for label, text in texts.items()}
+    timed = {label: (texts[label], n) for label, n in lengths.items() if n <= SHORT or not settings.quick}
+    found = timings(models, settings.model, settings.backend, timed, 1 if settings.quick else settings.repeats, tell)
+    left = [
+        f"{label}: {n} tokens take long, so they are not timed; nightschool bench l0 does it"
         for label, n in lengths.items()
-        if label in fitting and n + l0_cost.ROOM > spec.context
+        if label not in timed
     ]
-    if not fitting:
-        return None, {}, notes
-    offline.seal(models.hosts())
-    tell(f"loading {alias} with {choice.name}")
-    engine = select.open_engine(l0_cost.room_for(spec, max(lengths.values())), backend=choice.name, width=1)
-    try:
-        l0_cost.warm_up(engine)
-        times = {
-            label: l0_cost.prefill(engine, _text(sides[label].sources), 1 if settings.quick else settings.repeats,
-                                   tell)
-            for label in fitting
-        }  # fmt: skip
-        facts = engine.facts()
-    finally:
-        engine.close()
-    notes += [
-        f"{label}: timed with a prompt of {timing.tokens} tokens; of the cached one {timing.reused} were reused"
-        for label, timing in times.items()
-    ]
-    return Model(alias, spec.fingerprint, str(facts.get("dtype") or spec.dtype), choice.name), times, notes
+    return replace(found, notes=(*left, *found.notes))
 
 
 def _text(sources: Sequence[Source]) -> str:
@@ -188,7 +162,7 @@ def _tax(
     side: Standing,
     spec: ModelSpec,
     counting: Counting | None,
-    timing: l0_cost.Prefill | None,
+    timing: Prefill | None,
     sessions: int,
 ) -> Iterator[Measure]:
     """What one side costs one model."""
