@@ -130,8 +130,11 @@ def vllm_spec(tiny_folder: Callable[[str], Path], tiny_spec: Callable[..., Model
     torch.manual_seed(8)
     AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(base, head_dim=32)).save_pretrained(folder)
 
+    shared = {"gpu_memory": 0.3} if torch.cuda.is_available() else {}  # tests open one engine beside another
+
     def spec(**changes: Any) -> ModelSpec:
-        return replace(tiny_spec("llama", **changes), source=f"path:{folder}")
+        options = {**shared, **changes.pop("options", {})}
+        return replace(tiny_spec("llama", options=options, **changes), source=f"path:{folder}")
 
     return spec
 
