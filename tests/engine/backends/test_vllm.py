@@ -374,9 +374,9 @@ def test_a_device_that_is_full_is_a_failed_machine(
 
 
 def test_facts_and_capacity(engine: Any, vllm_spec: Spec) -> None:
-    from nightschool.engine.backends.vllm import load
-
     import torch
+
+    from nightschool.engine.backends.vllm import load
 
     facts = engine.facts()
     assert (facts["backend"], facts["dtype"], facts["width"]) == ("vllm", "float32", WIDTH)
