@@ -18,7 +18,7 @@ fast: $(STAMP)  ## without the real model
 	$(BIN)/pytest -m "not model"
 
 test-vllm: .venv-vllm/.installed model  ## the vLLM backend and a night on the real vLLM, which wants a venv of its own
-	.venv-vllm/bin/python -m pytest tests/engine/backends/test_vllm.py tests/loop/test_vllm_night.py tests/cli/test_offline_night.py
+	.venv-vllm/bin/python -m pytest tests/engine/backends/test_vllm.py tests/engine/backends/test_vllm_serve.py tests/loop/test_vllm_night.py tests/cli/test_offline_night.py
 
 .venv-vllm/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-vllm

@@ -131,13 +131,15 @@ class FakeServer:
         self.troubles: deque[Callable[[Any], None]] = deque()
         self.bodies: list[dict[str, Any]] = []
         self.paths: list[str] = []
-        self.port, self.scheme, self.tls = 0, "http", None
+        self.host, self.port, self.scheme = "127.0.0.1", 0, "http"
+        self.model = "served"
         self.over = threading.Event()
         self._vocabulary, self._lock = Vocabulary.of_bytes(), threading.Lock()
 
     @property
     def url(self) -> str:
-        return f"{self.scheme}://127.0.0.1:{self.port}/v1"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}/v1"
 
     def spec(self, **options: Any) -> ModelSpec:
         keys = {key: options.pop(key) for key in ("context", "template", "thinking", "sampling") if key in options}
@@ -147,7 +149,9 @@ class FakeServer:
     def start(self, certificate: Path | None = None) -> None:
         self.over.clear()
         handler = type("Handler", (Answering,), {"fake": self})
-        self._server = Listening(("127.0.0.1", self.port), handler)
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        listening = type("Listening", (Listening,), {"address_family": family})
+        self._server = listening((self.host, self.port), handler)
         self.port = self._server.server_address[1]
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -166,7 +170,7 @@ class FakeServer:
 
     def get(self, call: Answering) -> None:
         self.paths.append(call.path)
-        listed = {"id": "served", "owned_by": self.maker, "max_model_len": self.context}
+        listed = {"id": self.model, "owned_by": self.maker, "max_model_len": self.context}
         known = {"/v1/models": {"data": [listed]}, "/version": {"version": "0.32.0"}}
         if call.path == "/v1/models" and not self._lets(call):
             call.answer(401, {"error": {"message": f"bad key {call.headers.get('Authorization')}"}})
@@ -197,7 +201,7 @@ class FakeServer:
         count = self.tokens(body["messages"]) if ids is None else len(ids)
         usage = {"prompt_tokens": count, "completion_tokens": len(text) + 1}
         message: dict[str, Any] = {"text": text} if ids is not None else {"message": {"content": text, **self.extra}}
-        return {"choices": [{**message, "finish_reason": finish}], "usage": usage}
+        return {"model": self.model, "choices": [{**message, "finish_reason": finish}], "usage": usage}
 
     def tokens(self, messages: list[dict[str, str]]) -> int:
         """What stands for the tokens of a conversation: its words, and three a turn."""
@@ -249,10 +253,12 @@ def servers() -> Iterator[Callable[[], FakeServer]]:
     """Starts servers, and stops them in the end."""
     running: list[FakeServer] = []
 
-    def make(certificate: Path | None = None) -> FakeServer:
-        running.append(FakeServer())
-        running[-1].start(certificate)
-        return running[-1]
+    def make(certificate: Path | None = None, host: str = "127.0.0.1") -> FakeServer:
+        made = FakeServer()
+        made.host = host
+        made.start(certificate)
+        running.append(made)
+        return made
 
     yield make
     for server in running:

@@ -62,6 +62,24 @@ print(refused(tried))
     assert run(CHECK + code) == "True"
 
 
+def test_a_name_of_this_machine_that_leads_elsewhere_allows_nothing() -> None:
+    code = """
+elsewhere = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 80))]
+socket.getaddrinfo = lambda *given, **more: elsewhere
+offline.seal(("localhost", "LocalHost"))
+print(refused(lambda: socket.create_connection(("localhost", 80), 1)))
+"""
+    assert run(CHECK + code) == "True"
+
+
+def test_what_cannot_be_a_name_allows_nothing() -> None:
+    code = """
+offline.seal(("a..b", "x" * 70))
+print(refused(lambda: socket.socket().connect(("192.0.2.1", 80))))
+"""
+    assert run(CHECK + code) == "True"
+
+
 def test_this_machine_is_let_through(tmp_path: Path) -> None:
     code = f"""
 offline.seal()

@@ -18,6 +18,8 @@ from nightschool.engine.types import Completion, OutOfMemory, Request
 
 WIDTH = 32
 """Rows in a batch when nobody says: beyond, a CPU gains little."""
+VLLM_HAS_NO_ROOM = ("free memory on device", "no available memory for the cache", "larger than the available kv cache")
+"""How vLLM says it when it starts, as a ValueError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,5 +142,5 @@ class Intake:
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether a library's error says that memory ran out."""
     text = str(error).lower()
-    told = ("allocate memory", "out of memory", "attempting to allocate", "insufficient memory")
+    told = ("allocate memory", "out of memory", "attempting to allocate", "insufficient memory", *VLLM_HAS_NO_ROOM)
     return isinstance(error, MemoryError) or any(words in text for words in told)

@@ -53,16 +53,18 @@ class Sealed(PermissionError):
 def seal(allow: Collection[str] = ()) -> None:
     """Seal this process and its children, for good: a second call changes nothing.
 
-    Call it before any model library is imported. The addresses of allowed hosts are those that they have now.
+    Call it before any model library is imported. The addresses of allowed hosts are those that they have now. A name of
+    this machine allows nothing more: one that a hosts file leads elsewhere stays refused.
     """
     global _allowed
     if _allowed is not None:
         return
+    allow = {host.lower() for host in allow} - LOOPBACK_NAMES
     os.environ.update(ENVIRONMENT, **{MARK: ",".join(sorted(allow))})
     here = str(Path(__file__).with_name("sealed"))
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environ["PYTHONPATH"] = os.pathsep.join([here, *(path for path in paths if path and path != here)])
-    _allowed = {host.lower() for host in allow} | _addresses(allow)
+    _allowed = allow | _addresses(allow)
     sys.addaudithook(_watch)
 
 
@@ -77,7 +79,7 @@ def _addresses(hosts: Collection[str]) -> set[str]:
     for host in hosts:
         try:
             found |= {str(entry[4][0]) for entry in socket.getaddrinfo(host, None)}
-        except OSError:
+        except (OSError, UnicodeError):  # the latter for what cannot be a name
             continue
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from nightschool.disk.errors import MachineProblem
 from nightschool.engine.engine import Engine
 from nightschool.engine.models import ModelSpec
 from nightschool.engine.types import Completion, Message, Request
@@ -39,9 +40,19 @@ class Crew:
         if alias not in self._open:
             for other in [name for name in self._open if not self._together(alias, name)]:
                 self._open.pop(other).close()
-            self._open[alias] = self._opener(alias)
+            self._open[alias] = self._again(alias, self._opener(alias))
             self._met[alias] = self._open[alias]
         return _Stoppable(self._open[alias], self)
+
+    def _again(self, alias: str, engine: Engine) -> Engine:
+        """The engine, if its model is the one that the alias had before: a server may come back with another."""
+        before = self._met.get(alias, engine).model.fingerprint
+        if engine.model.fingerprint == before:
+            return engine
+        engine.close()
+        raise MachineProblem(
+            f"{alias} is another model than when this night began", "load that one again; the night can be resumed"
+        )
 
     def model(self, role: str) -> ModelSpec:
         """The model behind a role."""

@@ -57,11 +57,11 @@ def evaluate(
         "model": engine.model.alias,
         "score": traces.mean(tuple(done[task.id] for task in tasks)),
         "scores": {task.id: done[task.id].score for task in tasks},
-        "injected": round(sum(trace.usage["injected_tokens"] or 0 for trace in done.values()) / len(tasks), 1),
         "failed": [
             {"task": task.id, "score": done[task.id].score, "reason": done[task.id].reason}
             for task in tasks
             if not done[task.id].passed
         ],
+        "injected": round(sum(trace.usage["injected_tokens"] or 0 for trace in done.values()) / len(tasks), 1),
         "cut": sum(trace.finish == "length" for trace in done.values()),
     }

@@ -118,6 +118,27 @@ def mlx_spec(tiny_spec: Callable[..., ModelSpec]) -> Callable[..., ModelSpec]:
     return spec
 
 
+@pytest.fixture(scope="session")
+def vllm_spec(tiny_folder: Callable[[str], Path], tiny_spec: Callable[..., ModelSpec]) -> Callable[..., ModelSpec]:
+    """The tiny llama with heads of 32 numbers: vLLM has none smaller on a CPU."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    base = tiny_folder("llama")
+    folder = base.with_name(f"{base.name}-vllm")
+    shutil.copytree(base, folder)
+    torch.manual_seed(8)
+    AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(base, head_dim=32)).save_pretrained(folder)
+
+    shared = {"gpu_memory": 0.3} if torch.cuda.is_available() else {}  # tests open one engine beside another
+
+    def spec(**changes: Any) -> ModelSpec:
+        options = {**shared, **changes.pop("options", {})}
+        return replace(tiny_spec("llama", options=options, **changes), source=f"path:{folder}")
+
+    return spec
+
+
 class Counter:
     """Counts prompt tokens that a model really reads."""
 

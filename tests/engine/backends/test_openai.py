@@ -316,10 +316,19 @@ def test_a_wrong_option_is_named(server: Any, options: dict[str, Any], what: str
     assert what in caught.value.what and advice in caught.value.advice
 
 
-@pytest.mark.parametrize("source", ["http://:80/v1", "http://127.0.0.1:99999/v1", "http://127.0.0.1/v1?x=1"])
+@pytest.mark.parametrize(
+    "source",
+    ["http://:80/v1", "http://127.0.0.1:99999/v1", "http://127.0.0.1/v1?x=1", "http://a..b/v1", "http://127.0.0.1/ä"],
+)
 def test_a_source_that_is_no_address(source: str) -> None:
     with pytest.raises(Problem, match="is no address"):
         load(ModelSpec("far", source))
+
+
+def test_the_model_that_a_server_turns_out_to_have_is_part_of_what_a_model_is(server: Any, engines: Any) -> None:
+    assert engines(server.spec()).model.fingerprint == engines(server.spec(model="served")).model.fingerprint
+    first, server.model = engines(server.spec()).model.fingerprint, "another"
+    assert engines(server.spec()).model.fingerprint != first
 
 
 def test_how_a_server_is_reached_is_no_part_of_what_a_model_is(server: Any) -> None:

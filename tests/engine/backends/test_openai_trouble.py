@@ -6,6 +6,7 @@ import json
 import logging
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -21,6 +22,7 @@ from nightschool.engine import terms
 from nightschool.engine.backends import openai_line
 from nightschool.engine.backends.openai import load
 from nightschool.engine.backends.openai_line import Line
+from nightschool.engine.backends.openai_pool import Pool
 from nightschool.engine.grammar import Grammar
 from nightschool.engine.models import ModelSpec
 from nightschool.engine.types import Completion, EngineError, Message, Request, Sampling
@@ -56,8 +58,8 @@ def drop(call: Any) -> None:
     call.wfile.write(b'HTTP/1.0 200 OK\r\nContent-Length: 1000\r\n\r\n{"choices": [')
 
 
-def chunked(call: Any) -> None:
-    call.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n{")
+def chunked(body: bytes) -> Callable[[Any], None]:
+    return lambda call: call.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body)
 
 
 def says(status: int, value: Any, **headers: str) -> Callable[[Any], None]:
@@ -77,8 +79,18 @@ PASSING: Mapping[str, Callable[[Any], None]] = {
     "no text": says(200, {"choices": [{"message": {"content": [1]}, "finish_reason": "stop"}]}),
     "an end of its own": says(200, {"choices": [{"message": {"content": "x"}, "finish_reason": "abort"}]}),
     "dropped": drop,
-    "dropped in a chunk": chunked,
+    "dropped in a chunk": chunked(b"40\r\n{"),
+    "a chunk of less than nothing": chunked(b"-5\r\n{}\r\n0\r\n\r\n"),
+    "a chunk of no size": chunked(b"zz\r\n{}\r\n0\r\n\r\n"),
+    "a chunk without an end": chunked(b"f" * 60_000 + b"\r\n{}"),
+    "a size without an end": chunked(b"0" * 100_000),
+    "a length that is none": says(200, b"<html>", Content_Length="-1"),
+    "a length that is too long": says(200, b"{}", Content_Length="9" * 5000),
+    "a length beyond what comes": says(200, b"{}", Content_Length="99999999999"),
+    "packed": says(200, b"\x1f\x8b\x08\x00", Content_Encoding="gzip"),
+    "headers without an end": lambda call: call.wfile.write(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 500),
     "no answer": lambda call: None,
+    "502": says(502, b""),
     "not HTTP": lambda call: call.wfile.write(b"SSH-2.0-OpenSSH_9.6\r\n"),
 }
 
@@ -112,17 +124,41 @@ def test_a_server_that_hangs_is_hung_up_on(server: Any, engines: Any) -> None:
         finish(engine, 1)
 
 
-def test_an_answer_that_drips_is_hung_up_on(server: Any, engines: Any) -> None:
-    def drip(call: Any) -> None:
-        call.wfile.write(b"HTTP/1.0 200 OK\r\n")
-        while not server.over.wait(0.02):
-            call.wfile.write(b"X-Y: z\r\nX-")
+DRIPS = {
+    "headers": (b"HTTP/1.0 200 OK\r\n", b"X-Y: z\r\nX-"),
+    "interim answers": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "a body": (b"HTTP/1.0 200 OK\r\n\r\n", b"{"),
+    "chunks": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n{\r\n"),
+    "the size of a chunk": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0"),
+    "trailers": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n", b"X-Y: z\r\n"),
+}
 
-    engine = engines(server.spec(timeout=0.6, retries=0))
-    server.troubles.append(drip)
+
+def drip(server: Any, name: str) -> Callable[[Any], None]:
+    first, then = DRIPS[name]
+
+    def answer(call: Any) -> None:
+        call.wfile.write(first)
+        while not server.over.wait(0.02):
+            call.wfile.write(then)
+
+    return answer
+
+
+@pytest.mark.parametrize("name", DRIPS)
+def test_an_answer_that_drips_is_hung_up_on(server: Any, engines: Any, name: str) -> None:
+    """Whatever drips, and whether a night waits for a reply, a count or the first look at the server."""
+    engine = engines(server.spec(timeout=0.3, retries=0))
+    server.troubles.append(drip(server, name))
     engine.submit(ask("x"))
-    with pytest.raises(EngineError, match=r"no answer within 0\.6 s"):
+    with pytest.raises(EngineError, match=r"no answer within 0\.3 s"):
         finish(engine, 1)
+    server.post = lambda call, body: drip(server, name)(call)
+    with pytest.raises(EngineError, match=r"no answer within 0\.3 s"):
+        engine.submit(ask("counted first"))
+    server.get = drip(server, name)
+    with pytest.raises(EngineError, match=r"no answer within 0\.3 s"):
+        load(server.spec(timeout=0.3, retries=0))
 
 
 def test_an_answer_without_an_end_does_not_fill_the_memory(
@@ -138,7 +174,16 @@ def test_an_answer_without_an_end_does_not_fill_the_memory(
 
 @pytest.mark.parametrize(
     ("told", "asked"),
-    [("7", 7.0), ("100000", 60.0), ("-3", 0.0), ("soon", 0.0), ("date", 20.0), ("", 0.0), ("nan", 0.0)],
+    [
+        ("7", 7.0),
+        ("100000", 60.0),
+        ("-3", 0.0),
+        ("soon", 0.0),
+        ("date", 20.0),
+        ("", 0.0),
+        ("nan", 0.0),
+        ("Mon, 01 Jan 2024 00:00:00 +99999999999999", 0.0),
+    ],
 )
 def test_a_server_that_asks_for_time_gets_it(
     server: Any, engines: Any, monkeypatch: pytest.MonkeyPatch, told: str, asked: float
@@ -192,7 +237,7 @@ def test_a_server_that_is_gone_fails_after_what_had_come(server: Any, engines: A
     assert one(engine, ask("again")).valid
 
 
-@pytest.mark.parametrize("status", [400, 404, 413, 422])
+@pytest.mark.parametrize("status", [400, 404, 413, 422, 501])
 def test_what_no_repetition_mends_is_a_persons(server: Any, engines: Any, status: int) -> None:
     engine = engines(server.spec())
     before = len(server.bodies)
@@ -211,6 +256,94 @@ def test_a_redirect_is_not_followed(server: Any, servers: Any, engines: Any) -> 
     with pytest.raises(Problem, match=f"redirects to '{other.url}/chat/completions', which is not followed"):
         finish(engine, 1)
     assert other.paths == []
+
+
+@pytest.mark.parametrize(
+    "first", [b"HTTP/1.1 \x1b[2Jgone\r\n\r\n", b"HTTP/1.1 400 \x1b\r\n\r\n\x1b[2J\x9b", b"\x1b]0;title\x07"]
+)
+def test_what_a_server_says_does_nothing_to_a_terminal(server: Any, engines: Any, first: bytes) -> None:
+    engine = engines(server.spec(retries=0))
+    server.troubles.append(lambda call: call.wfile.write(first))
+    engine.submit(ask("x"))
+    with pytest.raises(Problem) as caught:
+        finish(engine, 1)
+    assert caught.value.what.isprintable()
+
+
+def test_names_that_would_act_on_a_terminal_are_not_taken(server: Any) -> None:
+    server.model = "served\x1b[2J"
+    with pytest.raises(Problem, match="has no model"):
+        load(server.spec())
+
+
+def test_a_way_of_grammars_that_is_not_built_is_another_way_not_a_failure(server: Any, engines: Any) -> None:
+    server.forms = {"json_schema"}
+    server.troubles.extend([says(501, {"error": "not implemented"})] * 2)
+    assert engines(server.spec()).facts()["grammar"] == "json_schema"
+
+
+@pytest.mark.parametrize("asked", [ask("x"), ask("x", PICK)])
+def test_a_server_that_changes_its_model_has_failed(server: Any, engines: Any, asked: Request) -> None:
+    engine = engines(server.spec())
+    assert one(engine, ask("x", PICK)).valid
+    server.model = "another"
+    engine.submit(asked)
+    with pytest.raises(EngineError, match="changed its model: 'served' is now 'another'"):
+        finish(engine, 1)
+
+
+# The way to it
+
+
+def test_no_proxy_of_the_environment_is_asked(server: Any, engines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+        monkeypatch.setenv(name.upper(), "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert one(engines(server.spec(retries=0)), ask("x", PICK)).valid
+
+
+@pytest.mark.parametrize("host", ["::1", "localhost"])
+def test_this_machine_by_its_other_names(servers: Any, engines: Any, host: str) -> None:
+    try:
+        server = servers(host=host)
+    except OSError:
+        pytest.skip(f"this machine has no {host}")
+    assert one(engines(server.spec(retries=0)), ask("x", PICK)).valid
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such limit")
+def test_as_many_connections_as_requests_whatever_a_shell_allows(server: Any, engines: Any) -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = len(list(Path("/dev/fd").iterdir()))
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (opened + 20, hard))
+        engine = engines(server.spec(retries=0), width=100)
+        together = threading.Barrier(60, timeout=30)
+        server.free = lambda body: f"{together.wait()}"
+        tickets = [engine.submit(ask(f"question {i}")) for i in range(60)]
+        assert set(finish(engine, 60)) == set(tickets)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_as_many_threads_as_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, started = threading.Thread.start, list[threading.Thread]()
+
+    def limited(thread: threading.Thread) -> None:
+        if len(started) == 2:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    pool, done = Pool(8), list[int]()
+    for number in range(9):
+        pool.put(lambda number=number: done.append(number))  # type: ignore[misc]
+    pool.close()
+    assert sorted(done) == list(range(9)) and not any(thread.is_alive() for thread in started)
 
 
 def test_another_machine_is_not_let_through() -> None:
@@ -265,6 +398,11 @@ def test_the_key_is_in_no_text(
     monkeypatch.setenv("MY_KEY", KEY)
     engine = engines(server.spec(api_key_env="MY_KEY"), say=heard.append)
     assert one(engine, ask("x", PICK)).valid
+    usual, server.free, server.forms = server.forms, lambda body: f"You sent {KEY}", set()
+    with pytest.raises(Problem, match=r"it says 'You sent \(the key\)'") as caught:
+        load(server.spec(api_key_env="MY_KEY"))
+    texts += [str(caught.value)]
+    server.forms = usual
     for trouble in (says(400, {"detail": f"bad {KEY}"}), says(302, b"", Location=f"http://x/?key={KEY}")):
         server.troubles.append(trouble)
         engine.submit(ask("x"))

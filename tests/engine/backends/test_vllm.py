@@ -43,24 +43,6 @@ WIDTH = 24
 Spec = Callable[..., ModelSpec]
 
 
-@pytest.fixture(scope="session")
-def vllm_spec(tiny_folder: Callable[[str], Path], tiny_spec: Spec) -> Spec:
-    """The tiny llama with heads of 32 numbers: vLLM has none smaller on a CPU."""
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    base = tiny_folder("llama")
-    folder = base.with_name(f"{base.name}-vllm")
-    shutil.copytree(base, folder)
-    torch.manual_seed(8)
-    AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(base, head_dim=32)).save_pretrained(folder)
-
-    def spec(**changes: Any) -> ModelSpec:
-        return replace(tiny_spec("llama", **changes), source=f"path:{folder}")
-
-    return spec
-
-
 @pytest.fixture(scope="module")
 def engine(vllm_spec: Spec) -> Iterator[Any]:
     from nightschool.engine.backends.vllm import load
@@ -340,17 +322,65 @@ def test_a_dead_vllm_is_an_engine_error(engine: Any) -> None:
         with pytest.raises(kind, match=message.partition("\n")[0]):
             dead.step()
         assert stopped == [True]
-        assert dead.step() == []
-        with pytest.raises(EngineError, match="not loaded"):
-            dead.submit(ask("x"))
+        for use in (dead.step, lambda dead=dead: dead.submit(ask("x"))):
+            with pytest.raises(EngineError, match="not loaded"):
+                use()
         dead.close()
 
 
+def test_a_vllm_that_dies_while_a_request_is_cancelled_is_found_at_the_next_step(engine: Any) -> None:
+    from nightschool.engine.backends.vllm_core import Core
+    from nightschool.engine.backends.vllm_engine import VLLMEngine
+
+    def abort(tickets: list[str]) -> None:
+        raise RuntimeError("EngineCore encountered an issue")
+
+    client = SimpleNamespace(shutdown=lambda: None)
+    llm = SimpleNamespace(add_request=lambda *given: None, abort_request=abort, engine_core=client)
+    dying = VLLMEngine(engine._chat, Core(llm, "nowhere"), 4)
+    tickets = [dying.submit(ask(f"{i}")) for i in range(2)]
+    dying.cancel(tickets[0])
+    with pytest.raises(EngineError, match="not loaded"):
+        dying.step()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError(
+            "Free memory on device cuda:0 (3.1/139.8 GiB) on startup is less than desired GPU memory utilization"
+        ),
+        ValueError("No available memory for the cache blocks. Try increasing `gpu_memory_utilization`"),
+        ValueError("(4.0 GiB KV cache is needed, which is larger than the available KV cache memory (1.0 GiB)"),
+        RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        MemoryError(),
+    ],
+)
+def test_a_device_that_is_full_is_a_failed_machine(
+    vllm_spec: Spec, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    from nightschool.engine.backends import vllm_core
+    from nightschool.engine.backends.vllm import load
+    from nightschool.engine.backends.vllm_grammar import SHARED
+
+    def full(*arguments: Any) -> None:
+        raise error
+
+    before = dict(SHARED)
+    monkeypatch.setattr(vllm_core, "_engine", full)
+    with pytest.raises(OutOfMemory, match="has no room for tiny-llama") as caught:
+        load(vllm_spec())
+    assert caught.value.exit_code == 3 and before == SHARED
+
+
 def test_facts_and_capacity(engine: Any, vllm_spec: Spec) -> None:
+    import torch
+
     from nightschool.engine.backends.vllm import load
 
     facts = engine.facts()
-    assert (facts["backend"], facts["dtype"], facts["device"], facts["width"]) == ("vllm", "float32", "cpu", WIDTH)
+    assert (facts["backend"], facts["dtype"], facts["width"]) == ("vllm", "float32", WIDTH)
+    assert facts["device"] == ("cuda" if torch.cuda.is_available() else "cpu")
     assert {"torch", "transformers"} < set(facts["versions"])
     assert engine.capacity() == WIDTH
     assert not engine.batch_invariant
@@ -362,9 +392,10 @@ def test_facts_and_capacity(engine: Any, vllm_spec: Spec) -> None:
     ("options", "what", "advice"),
     [
         ({"tensor_paralel": 2}, "unknown option 'tensor_paralel'", "'tensor_parallel'"),
-        ({"gpu_memory": 1.5}, "gpu_memory should be less than or equal to 1, not 1.5", "models.toml"),
-        ({"executor": "rai"}, "executor should be 'mp' or 'ray', not 'rai'", "models.toml"),
-        ({"max_num_seqs": "9"}, "max_num_seqs should be a valid integer, not '9'", "models.toml"),
+        ({"gpu_memory": 1.5}, "gpu_memory should be less than or equal to 1, not 1.5", "docs/vllm.md"),
+        ({"executor": "rai"}, "executor should be 'mp' or 'ray', not 'rai'", "docs/vllm.md"),
+        ({"max_num_seqs": "9"}, "max_num_seqs should be a valid integer, not '9'", "docs/vllm.md"),
+        ({"executor": "mp"}, "executor runs the parts of a model that is on several devices", "tensor_parallel"),
         ({"executor": "ray"}, "needs ray, which is not installed", "pip install ray"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nightschool.disk.errors import MachineProblem
+from nightschool.disk.errors import MachineProblem, Problem
 from nightschool.engine.backends.openai import load
 from nightschool.engine.engine import Engine
 from nightschool.engine.types import EngineError, Message, Request
@@ -52,6 +52,32 @@ def test_a_night_through_a_server(far: Any, server: Any, words: Any) -> None:
     assert far.skills() == ["helps"] and far.events("end")
     replies = status(far.space)["replies"]
     assert replies["valid"] == replies["total"] >= 3
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_server_that_comes_back_with_another_model_stops_the_night(
+    far: Any, server: Any, words: Any, told: bool
+) -> None:
+    """Whether its answers tell, or only its list after a failure: no trace is another model's."""
+    far.proposals += [words.made("helps", "k0")] * 2
+    usual, first = server.post, server.model
+
+    def post(call: Any, body: Any) -> None:
+        if server.model == first and sum(asked(server).values()) == 6 and "structured_outputs" not in body:
+            server.model = "another"
+            if not told:
+                server.troubles.extend([lambda call: call.answer(500, {})] * 2)
+        usual(call, body)
+
+    server.post = post
+    with pytest.raises(MachineProblem, match="another model") as caught:
+        far.night()
+    assert caught.value.exit_code == 3 and not far.events("end")
+    with pytest.raises(Problem, match="model changed since this night began"):
+        far.night()
+    server.post, server.model = usual, first
+    far.night()
+    assert far.skills() == ["helps"] and far.events("end")
 
 
 def test_replies_that_were_asked_for_again_are_counted(far: Any, server: Any, words: Any) -> None:

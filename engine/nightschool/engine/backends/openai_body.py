@@ -24,6 +24,8 @@ class Said:
     thinking: str
     finish: Finish
     usage: Usage
+    model: str | None = None
+    """Who answered, if the server tells."""
 
 
 def drawing(sampling: Sampling, *, free: bool, vllm: bool, stops: Sequence[str] = ()) -> dict[str, Any]:
@@ -55,7 +57,7 @@ def read_chat(answer: Any, thinking: Thinking | None) -> Said:
     opening = thinking.open.strip() if thinking is not None else ""
     if thinking is not None and not thought and opening and text.lstrip().startswith(opening):
         thought, text = _split(text, thinking)
-    return Said(text, thought, FINISHES[choice["finish_reason"]], _usage(answer))
+    return Said(text, thought, FINISHES[choice["finish_reason"]], _usage(answer), _model(answer))
 
 
 def read_completion(answer: Any, thinking: Thinking | None) -> Said:
@@ -63,7 +65,7 @@ def read_completion(answer: Any, thinking: Thinking | None) -> Said:
     choice = answer["choices"][0]
     text = _text(choice["text"])
     thought, text = ("", text) if thinking is None else _split(text, thinking)
-    return Said(text, thought, FINISHES[choice["finish_reason"]], _usage(answer))
+    return Said(text, thought, FINISHES[choice["finish_reason"]], _usage(answer), _model(answer))
 
 
 def added(one: Usage, other: Usage) -> Usage:
@@ -101,6 +103,11 @@ def _usage(answer: Mapping[str, Any]) -> Usage:
         None,
         _number(generated.get("reasoning_tokens")),
     )
+
+
+def _model(answer: Mapping[str, Any]) -> str | None:
+    told = answer.get("model")
+    return told if isinstance(told, str) else None
 
 
 def _number(told: Any) -> int | None:

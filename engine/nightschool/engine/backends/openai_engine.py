@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from time import monotonic, perf_counter
 
@@ -43,9 +43,10 @@ def open_server(spec: ModelSpec, width: int | None = None, say: Callable[[str], 
 
 
 def meet(spec: ModelSpec, options: Options) -> Talk:
-    """The server, its model and its tokens; grammars are not tried yet."""
+    """The server, its model and its tokens; grammars are not tried yet. The spec names the model from now on."""
     wire = Wire(spec, options)
     served = look(wire, spec, options)
+    spec = replace(spec, options={**spec.options, "model": served.model})
     counter = counter_for(spec, options, wire, served)
     return Talk(spec, wire, served, counter, chat=endpoint(spec, options) == "chat")
 
@@ -109,8 +110,6 @@ class OpenAIEngine:
         done: list[tuple[int, Completion]] = []
         until = monotonic() + STEP_SECONDS
         while self._open:
-            for flight in self._open.values():
-                flight.line.expire()
             try:
                 ticket, outcome = self._outcomes.get(timeout=0 if done or self._failed else max(until - monotonic(), 0))
             except Empty:

@@ -8,23 +8,23 @@ before the first of them, doubled each time), `width` (requests at once), `api_k
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints
 
-from nightschool.disk.errors import Problem, nearest
+from nightschool.disk.errors import Problem
+from nightschool.engine.backends import options as tables
 from nightschool.engine.models import ModelSpec
 
 Text = Annotated[str, StringConstraints(min_length=1)]
-Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 Endpoint = Literal["chat", "completions"]
 
 
-class Options(BaseModel):
+class Options(tables.BackendOptions):
     """[models.ALIAS.openai]."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     model: Text | None = None
     endpoint: Endpoint | None = None
@@ -33,18 +33,18 @@ class Options(BaseModel):
     timeout: Annotated[float, Field(gt=0, le=86_400)] = 600.0
     retries: Annotated[int, Field(ge=0, le=100)] = 5
     backoff: Annotated[float, Field(ge=0, le=60)] = 0.5
-    width: Annotated[int, Field(ge=1, le=1024)] | None = None
-    api_key_env: Variable | None = None
+    width: Annotated[int, Field(ge=1, le=4096)] | None = None
+    api_key_env: Text | None = None
 
 
 def read_options(spec: ModelSpec) -> Options:
     """The options of a model's entry; a Problem for one that is unknown, or that does not go with the others."""
     if spec.kind != "http":
         raise Problem(f"{spec.alias} is on no server", f'give {place(spec)} a source = "http://HOST:PORT/v1"')
-    try:
-        options = Options.model_validate(dict(spec.options))
-    except ValidationError as error:
-        raise _refused(spec, error) from None
+    key = spec.options.get("api_key_env", "A_NAME")
+    if not (isinstance(key, str) and VARIABLE.fullmatch(key)):  # what stands there may be the key itself
+        raise Problem(f"{place(spec)}: api_key_env is no name of a variable", "the key itself belongs in no file")
+    options = tables.read(spec, Options, "openai", "servers.md")
     if spec.template != "model" and options.endpoint == "chat":
         raise Problem(
             f"{spec.alias} has a template of its own, but the server's chat endpoint uses the server's",
@@ -71,15 +71,4 @@ def tokenizer_folder(spec: ModelSpec, name: str) -> Path:
 
 def place(spec: ModelSpec) -> str:
     """Where the options stand, for people."""
-    return f"{spec.origin}: [models.{spec.alias}.openai]" if spec.origin else f"[models.{spec.alias}.openai]"
-
-
-def _refused(spec: ModelSpec, error: ValidationError) -> Problem:
-    first = error.errors(include_url=False, include_context=False, include_input=True)[0]
-    name = str(first["loc"][0])
-    if first["type"] == "extra_forbidden":
-        return Problem(f"{place(spec)}: unknown option {name!r}", nearest(name, Options.model_fields))
-    if name == "api_key_env":  # what stands there may be the key itself
-        return Problem(f"{place(spec)}: api_key_env is no name of a variable", "the key itself belongs in no file")
-    told = first["msg"].removeprefix("Input ")
-    return Problem(f"{place(spec)}: {name} {told}, not {first['input']!r:.60}", "docs/servers.md explains the options")
+    return tables.place(spec, "openai")

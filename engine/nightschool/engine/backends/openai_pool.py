@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
+
+SPARE_FILES = 256
+"""That the rest of the process may have open."""
 
 
 class Pool:
     """At most `width` calls at once; threads are started as they are needed."""
 
     def __init__(self, width: int) -> None:
-        """Nothing runs yet."""
+        """Nothing runs yet; the process may open a connection for each call from now on."""
         self.width = width
+        _allow_files(width + SPARE_FILES)
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads: list[Thread] = []
 
@@ -22,8 +27,14 @@ class Pool:
         if len(self._threads) < self.width:
             # a daemon: a call that hangs must not keep a program from ending that forgot to close its engine
             thread = Thread(target=self._run, name="server-call", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the machine has no more: those that there are do it
+                if not self._threads:
+                    raise
+                self.width = len(self._threads)
+                return
             self._threads.append(thread)
-            thread.start()
 
     def close(self) -> None:
         """Wait for the calls to end; whoever closes has told them to."""
@@ -36,3 +47,16 @@ class Pool:
     def _run(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
+
+
+def _allow_files(wanted: int) -> None:
+    """Raise this process's own limit of open files, as far as the machine's lets it; many begin with 256 or 1024."""
+    try:
+        import resource
+    except ImportError:  # Windows has none
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -66,7 +66,7 @@ def _try(talk: Talk, form: Form) -> Found | str:
                 return f"it is refused ({refusal.what})"
             raise
         if said.finish != "stop" or settle(grammar, said.text) is None:
-            return f"it says {_shown(said)}"
+            return f"it says {talk.wire.struck(_shown(said))}"
         tokens += [] if said.usage.prompt_tokens is None else [said.usage.prompt_tokens]
     # some servers leave out of the second count what they had read for the first
     return Found(form, max(tokens, default=None))

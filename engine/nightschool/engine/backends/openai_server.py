@@ -44,7 +44,7 @@ def look(wire: Wire, spec: ModelSpec, options: Options) -> Served:
     maker = entry.get("owned_by")
     served = Served(
         str(entry["id"]),
-        maker if isinstance(maker, str) and maker else None,
+        _name(maker),
         _version(wire),
         context if isinstance(context, int) else None,
     )
@@ -67,8 +67,7 @@ def _listed(wire: Wire, options: Options) -> list[dict[str, Any]]:
 
 
 def _entries(answer: Any) -> list[dict[str, Any]]:
-    found = [entry for entry in answer["data"] if isinstance(entry["id"], str)]
-    return [dict(entry) for entry in found]
+    return [dict(entry) for entry in answer["data"] if _name(entry["id"])]
 
 
 def _entry(listed: list[dict[str, Any]], options: Options, spec: ModelSpec) -> dict[str, Any]:
@@ -89,9 +88,14 @@ def _entry(listed: list[dict[str, Any]], options: Options, spec: ModelSpec) -> d
 def _version(wire: Wire) -> str | None:
     for name, key in VERSIONS.items():
         try:
-            told: object = wire.ask(name, None, itemgetter(key), quick=True, retries=0)
+            told = _name(wire.ask(name, None, itemgetter(key), quick=True, retries=0))
         except Problem:
             continue
-        if isinstance(told, str) and told:
+        if told:
             return told
     return None
+
+
+def _name(told: object) -> str | None:
+    """A name as a server tells it; None for what is none, or would act on a terminal."""
+    return told if isinstance(told, str) and told and told.isprintable() else None

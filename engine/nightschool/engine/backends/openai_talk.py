@@ -19,7 +19,7 @@ from nightschool.engine.backends.openai_line import Line
 from nightschool.engine.backends.openai_server import Served
 from nightschool.engine.backends.openai_wire import Wire
 from nightschool.engine.models import ModelSpec
-from nightschool.engine.types import Completion, Message, PromptTooLong, Request, Usage
+from nightschool.engine.types import Completion, EngineError, Message, PromptTooLong, Request, Usage
 from nightschool.engine.vocabulary import thinking_lark
 
 AGAIN = 2
@@ -39,6 +39,8 @@ class Talk:
         """`chat`: by the chat endpoint; else prompts are made here, and `counter` must be Local."""
         self.spec, self.wire, self.served, self.counter, self.form = spec, wire, served, counter, form
         self._local = None if chat or not isinstance(counter, Local) else counter
+        self._answers = dict[str, str]()
+        """Who answered first, by what was asked for: a server may write its model's name in a way of its own."""
 
     def complete(self, request: Request, line: Line, began: float | None = None) -> Completion:
         """The reply to a request. Raises Ended when the line is."""
@@ -62,7 +64,17 @@ class Talk:
         )
 
     def say(self, request: Request, line: Line) -> Said:
-        """The server's reply to a request, as it is."""
+        """The server's reply to a request, as it is. EngineError if another model gives it than those before."""
+        said = self._say(request, line)
+        before = said.model and self._answers.setdefault(self.served.model, said.model)
+        if said.model != before:
+            raise EngineError(
+                f"the server at {self.wire.address} has changed its model: {before!r:.80} is now {said.model!r:.80}",
+                "load the first again; the night can be resumed",
+            )
+        return said
+
+    def _say(self, request: Request, line: Line) -> Said:
         seed = request.sampling.seed
         if self._local is None:
             body, thinking = self._chat_body(request), self.spec.thinking

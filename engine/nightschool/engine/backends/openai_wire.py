@@ -1,9 +1,9 @@
 """One server, asked until it answers: bounded tries within a bounded time, and every failure told apart.
 
-What may pass by itself (no connection, a connection lost, no answer in time, 408, 425, 429 and 5xx, an answer that nobody
-can make out) is tried again after a pause that doubles and has a seeded jitter, then it is an EngineError: a failure of
-the machine. What no repetition mends (a refused key or request, a redirect, a certificate, a host that the seal forbids)
-is a Problem at once. The key is in the headers alone, and is struck out of whatever the server says.
+What may pass by itself (no connection, a connection lost, no answer in time, 408, 425, 429 and 5xx but 501, an answer
+that nobody can make out) is tried again after a pause that doubles and has a seeded jitter, then it is an EngineError: a
+failure of the machine. What no repetition mends (a refused key or request, a redirect, a certificate, a host that the
+seal forbids) is a Problem at once. The key is in the headers alone, and is struck out of whatever the server says.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ QUICK_SECONDS = 30.0
 MOST_PAUSE = 30.0
 MOST_WAIT = 60.0
 """Seconds that a server may ask us to wait, by Retry-After."""
-MAY_PASS = {408, 425, 429}
+MAY_PASS = {408, 425, 429, *range(500, 600)} - {501}
 
 
 class Refused(Problem):
@@ -128,7 +128,7 @@ class Wire:
                 "name a file with its issuer's certificate in SSL_CERT_FILE",
             ) from None
         except (OSError, HTTPException) as error:
-            raise _Passing(self._struck(_told(error, seconds))) from None
+            raise _Passing(self.struck(_told(error, seconds))) from None
 
     def _judge(self, answer: Answer) -> None:
         """Raise for whatever is no success."""
@@ -139,7 +139,7 @@ class Wire:
             target = self._quoted(str(answer.headers.get("Location", "")).encode())
             advice = "write that address as the source, if it is the right one"
             raise Problem(f"{where} redirects to {target}, which is not followed", advice)
-        if status in MAY_PASS or status >= 500:
+        if status in MAY_PASS:
             raise _Passing(f"it answers {status} {self._quoted(answer.body)}", _retry_after(answer))
         if status in (401, 403):
             raise self._unauthorised(status)
@@ -161,11 +161,10 @@ class Wire:
 
     def _quoted(self, said: bytes) -> str:
         """The server's own words on one line, without the key."""
-        text = self._struck(_message(said))
-        flat = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+        flat = _flat(self.struck(_message(said)))
         return repr(flat if len(flat) <= 300 else f"{flat[:299]}…")
 
-    def _struck(self, text: str) -> str:
+    def struck(self, text: str) -> str:
         """A text without the key, however it is spelled in it."""
         for spelling in (self._key, json.dumps(self._key)[1:-1]) if self._key else ():
             text = text.replace(spelling, "(the key)")
@@ -207,7 +206,12 @@ def _told(error: Exception, seconds: float) -> str:
         return f"its name is not known ({error.strerror})"
     if isinstance(error, OSError):
         return f"it cannot be reached ({error.strerror or type(error).__name__})"
-    return str(error).partition("\n")[0][:200] or type(error).__name__
+    return _flat(str(error))[:200] or type(error).__name__
+
+
+def _flat(text: str) -> str:
+    """A text on one line; whatever would act on a terminal is left out."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
 def _retry_after(answer: Answer) -> float:
@@ -219,7 +223,7 @@ def _retry_after(answer: Answer) -> float:
         pass
     try:
         when = parsedate_to_datetime(told)
-    except ValueError:
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        return min(max((when - datetime.now(UTC)).total_seconds(), 0.0), MOST_WAIT)
+    except (ValueError, OverflowError):
         return 0.0
-    when = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return min(max((when - datetime.now(UTC)).total_seconds(), 0.0), MOST_WAIT)

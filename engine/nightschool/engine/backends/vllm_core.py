@@ -77,15 +77,14 @@ def start(chat: Chat, given: Mapping[str, Any], *, own_processes: bool) -> Core:
         if inside is not None:
             SHARED.pop(folder, None)
         told = first_line(error)
+        if is_out_of_memory(error):
+            advice = "end what else is on the device, or lower gpu_memory, the context or the dtype"
+            raise OutOfMemory(f"vLLM has no room for {chat.spec.alias}: {told}", advice) from error
         if isinstance(error, ValueError):
             advice = f"nightschool models check {chat.spec.alias}"
             raise Problem(f"vLLM cannot load {chat.spec.alias}: {told}", advice) from error
-        if not isinstance(error, RuntimeError | MemoryError):
+        if not isinstance(error, RuntimeError):
             raise
-        if is_out_of_memory(error):
-            raise OutOfMemory(
-                f"vLLM has no room for {chat.spec.alias}: {told}", "lower its context or dtype"
-            ) from error
         raise EngineError(f"vLLM cannot start {chat.spec.alias}: {told}", "see what it said above") from error
 
 

@@ -70,8 +70,8 @@ class VLLMEngine:
 
     def step(self) -> list[tuple[int, Completion]]:
         """Let vLLM advance, and give back what is finished."""
+        core = self._running()
         if self._open:
-            core = self._running()
             try:
                 outputs = core.step()
             except Exception as error:  # whatever its executor, its workers or a kernel raise
@@ -82,9 +82,10 @@ class VLLMEngine:
         return done
 
     def cancel(self, ticket: int) -> None:
-        """Forget a ticket."""
-        if self._open.pop(ticket, None) is not None and self._core is not None:
-            self._core.llm.abort_request([str(ticket)])
+        """Forget a ticket. If vLLM is dead, the next step says so."""
+        if self._open.pop(ticket, None) is not None:
+            with suppress(EngineError):
+                self._abort(ticket)
         self._done = [finished for finished in self._done if finished[0] != ticket]
 
     def capacity(self) -> int:
@@ -161,7 +162,7 @@ class VLLMEngine:
         if output.finished:
             reply.end(self._finish(made.finish_reason))
         elif reply.finish:
-            self._running().llm.abort_request([output.request_id])
+            self._abort(reply.ticket)
         else:
             return
         self._done.append((reply.ticket, self._completion(reply)))
@@ -185,10 +186,20 @@ class VLLMEngine:
 
     def _lost(self, what: str) -> EngineError:
         """All tickets are lost; vLLM itself goes on."""
-        self._running().llm.abort_request([str(ticket) for ticket in self._open])
+        with suppress(EngineError):
+            self._abort(*self._open)
         self._open.clear()
         self._done.clear()
         return EngineError(what, "see the log; the night can be resumed")
+
+    def _abort(self, *tickets: int) -> None:
+        """Tell vLLM to leave them."""
+        try:
+            self._running().llm.abort_request([str(ticket) for ticket in tickets])
+        except EngineError:
+            raise
+        except Exception as error:
+            raise self._died(error) from error
 
     def _died(self, error: Exception) -> EngineError:
         """Nothing can be asked of this vLLM again."""

@@ -1,8 +1,8 @@
 """How vLLM is started: its environment, the options of [models.ALIAS.vllm], and the memory for its KV cache.
 
 vLLM reads its environment on import, so `prepare` comes before that; nothing here imports it. The options are
-`tensor_parallel` and `pipeline_parallel` (devices), `executor` ("mp", or "ray", on this machine), `gpu_memory` (share
-of the GPU's memory; on a CPU: of the free memory, for the KV cache), `enforce_eager` (no compiled graphs) and
+`tensor_parallel` and `pipeline_parallel` (devices), `executor` (of several: "mp", or "ray", on this machine), `gpu_memory`
+(share of the GPU's memory; on a CPU: of the free memory, for the KV cache), `enforce_eager` (no compiled graphs) and
 `max_num_seqs` (rows of a batch).
 """
 
@@ -13,10 +13,11 @@ import os
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from nightschool.disk.errors import Problem, nearest
 from nightschool.engine import offline, probe
+from nightschool.engine.backends.options import BackendOptions, place, read
 from nightschool.engine.backends.transformers import SPIN
 from nightschool.engine.folders import cache_home
 from nightschool.engine.intake import WIDTH
@@ -44,10 +45,8 @@ wait awake for so long that anything else on a CPU slows them down many times.""
 STAY_HOME = {name: value for name, value in offline.ENVIRONMENT.items() if name.startswith(("VLLM_", "DO_NOT_"))}
 
 
-class Options(BaseModel):
+class Options(BackendOptions):
     """[models.ALIAS.vllm]."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     tensor_parallel: Annotated[int, Field(ge=1)] = 1
     pipeline_parallel: Annotated[int, Field(ge=1)] = 1
@@ -72,12 +71,14 @@ def prepare() -> None:
 
 def read_options(spec: ModelSpec) -> Options:
     """The options of a model's entry; a Problem for one that is unknown, or that this machine lacks something for."""
-    try:
-        options = Options.model_validate(dict(spec.options))
-    except ValidationError as error:
-        raise _refused(spec, error) from None
+    options = read(spec, Options, "vllm", "vllm.md")
     if options.executor == "ray" and find_spec("ray") is None:
-        raise Problem(f'{_place(spec)}: executor = "ray" needs ray, which is not installed', "pip install ray")
+        raise Problem(f'{place(spec, "vllm")}: executor = "ray" needs ray, which is not installed', "pip install ray")
+    if options.executor is not None and options.devices == 1:
+        raise Problem(
+            f"{place(spec, 'vllm')}: executor runs the parts of a model that is on several devices, and this one is on one",
+            "give tensor_parallel or pipeline_parallel, or leave executor out",
+        )
     return options
 
 
@@ -131,16 +132,3 @@ def _dtype(spec: ModelSpec, cpu: bool) -> str:
     if spec.dtype not in BYTES:
         raise Problem(f"{spec.alias} has the unknown dtype {spec.dtype!r}", nearest(spec.dtype, BYTES))
     return spec.dtype
-
-
-def _place(spec: ModelSpec) -> str:
-    return f"{spec.origin}: [models.{spec.alias}.vllm]" if spec.origin else f"[models.{spec.alias}.vllm]"
-
-
-def _refused(spec: ModelSpec, error: ValidationError) -> Problem:
-    first = error.errors(include_url=False, include_context=False, include_input=True)[0]
-    name = str(first["loc"][0])
-    if first["type"] == "extra_forbidden":
-        return Problem(f"{_place(spec)}: unknown option {name!r}", nearest(name, Options.model_fields))
-    told = first["msg"].removeprefix("Input ")
-    return Problem(f"{_place(spec)}: {name} {told}, not {first['input']!r:.60}", "models.toml explains the options")
