@@ -122,6 +122,17 @@ def test_what_is_drawn() -> None:
     assert ranking.x is None and [point.mean for point in ranking.series[0].points][:2] == [30, 29]
 
 
+def test_many_lines_have_a_panel_for_each_figure() -> None:
+    sides = [f"side {n}" for n in range(4)]
+    made = [
+        Measure(name, "ms", (1.0,), params={"n": n, "side": side}) for name in "ab" for n in (1, 2, 3) for side in sides
+    ]
+    lone = Measure("a", "ms", (1.0,), params={"n": 9, "side": "alone"})
+    found = panels(replace(RECORD, measures=(*made, lone)))
+    assert [panel.title for panel in found] == ["a", "b"]
+    assert [series.label for series in found[0].series] == sides, "one point is no line"
+
+
 class Links(HTMLParser):
     """What a page would load, and the ids that it gives twice."""
 

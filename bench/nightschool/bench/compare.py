@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from nightschool.bench.result import Measure, Record, Value
+from nightschool.bench.tables import is_multiple
 from nightschool.bench.welch import LEVEL, Centre, Noise, Ratio, centre, holm, ratio
 from nightschool.disk.errors import Problem
 
@@ -90,7 +91,7 @@ def compare(before: Record, after: Record, *, threshold: float = THRESHOLD, kept
     others = [one for one in kept if one not in (before, after)]
     sides = [[one, *(other for other in others if same_thing(one, other))] for one in (before, after)]
     again = same_thing(before, after)
-    mine, theirs = ({one.key: one for one in record.measures} for record in (before, after))
+    mine, theirs = ({one.key: one for one in record.measures if not is_multiple(one)} for record in (before, after))
     both = [key for key in mine if key in theirs]
     if not both:
         raise Problem("the records have no measure in common", "measure both with the same settings")

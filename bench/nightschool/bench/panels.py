@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nightschool.bench.result import Measure, Record, Value
-from nightschool.bench.tables import PLACE, TOP, groups, is_ranked, plain, split
+from nightschool.bench.tables import PERIOD, PLACE, TOP, groups, is_multiple, is_ranked, plain, split
 
 LEAST_POINTS = 3
 """Values of a number that make a line."""
-PERIOD, ONE = "per", "session"
+MOST_LINES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def panels(record: Record) -> list[Panel]:
 
 
 def _drawable(record: Record) -> Iterator[Measure]:
-    return (one for one in record.measures if one.samples and one.params.get(PERIOD, ONE) == ONE)
+    return (one for one in record.measures if one.samples and not is_multiple(one))
 
 
 def _of(group: Sequence[Measure]) -> Iterator[Panel]:
@@ -69,7 +69,7 @@ def _of(group: Sequence[Measure]) -> Iterator[Panel]:
     if numbers:
         x = max(numbers, key=lambda key: len(_values(group, key)))
         for unit in dict.fromkeys(one.unit for one in group):
-            yield _lines([one for one in group if one.unit == unit], x, varied, about)
+            yield from _over([one for one in group if one.unit == unit], x, varied, about)
         return
     for name, unit in dict.fromkeys((one.name, one.unit) for one in group):
         same = [one for one in group if (one.name, one.unit) == (name, unit)]
@@ -86,6 +86,17 @@ def _ranking(group: Sequence[Measure], about: Sequence[str]) -> Panel:
     return Panel(", ".join([f"{name}, the largest first", *told]), group[0].unit, (Series(name, bars),))
 
 
+def _over(group: Sequence[Measure], x: str, varied: Sequence[str], about: Sequence[str]) -> Iterator[Panel]:
+    """One panel of lines, or one for each figure where there are more than an eye can follow."""
+    whole = _lines(group, x, varied, about)
+    names = list(dict.fromkeys(one.name for one in group))
+    if len(whole.series) <= MOST_LINES or len(names) == 1:
+        parts = [whole]
+    else:
+        parts = [_lines([one for one in group if one.name == name], x, varied, about) for name in names]
+    yield from (part for part in parts if part.series)
+
+
 def _lines(group: Sequence[Measure], x: str, varied: Sequence[str], about: Sequence[str]) -> Panel:
     names = list(dict.fromkeys(one.name for one in group))
     others = [key for key in varied if key != x]
@@ -94,7 +105,9 @@ def _lines(group: Sequence[Measure], x: str, varied: Sequence[str], about: Seque
         label = ", ".join([*([one.name] if len(names) > 1 else []), *filter(None, [_label(one, others)])])
         series.setdefault(label or one.name, []).append(Point(float(one.params[x] or 0), "", one.samples))
     title = ", ".join([names[0] if len(names) == 1 else f"by {x}", *about])
-    found = tuple(Series(label, tuple(sorted(points, key=lambda at: at.x))) for label, points in series.items())
+    found = tuple(
+        Series(label, tuple(sorted(points, key=lambda at: at.x))) for label, points in series.items() if len(points) > 1
+    )
     return Panel(title, group[0].unit, found, x)
 
 

@@ -23,6 +23,8 @@ PLACE = "at"
 """The parameter that says where something stands: FILE:LINE."""
 WORDS = {"tok": "tokens"}
 """Figures whose name tells their unit."""
+PERIOD, ONE = "per", "session"
+"""The parameter that tells a multiple of a figure (a day's) from the figure itself."""
 SIDE_BY_SIDE = 6
 """Figures that stand side by side at most."""
 
@@ -81,12 +83,17 @@ def split(group: Sequence[Measure]) -> tuple[list[str], dict[str, Value]]:
     return varied, {key: group[0].params[key] for key in keys if key not in varied}
 
 
+def is_multiple(one: Measure) -> bool:
+    """Whether it is another figure times a number: it tells nothing that the other does not."""
+    return one.params.get(PERIOD, ONE) != ONE
+
+
 def figure(one: Measure | None) -> str:
     """`131.42 ± 0.59`, `4,139`, or `-` where it could not be had."""
     if one is None or one.mean is None:
         return "-"
     digits = _digits(one)
-    spread = f" ± {one.spread:,.{digits}f}" if one.spread is not None else ""
+    spread = f" ± {one.spread:,.{digits}f}" if one.spread is not None and not is_multiple(one) else ""
     return f"{one.mean:,.{digits}f}{spread}"
 
 

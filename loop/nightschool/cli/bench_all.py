@@ -47,7 +47,8 @@ def every(
     asked = Asked(model, models, backend, repeats, quick)
     ends = time.monotonic() + QUICK_SECONDS if quick else None
     records = []
-    names = [name for name in BENCHES if is_there(name) and (name != "l0" or _has_instructions())]
+    # The first of the table is the longest: last, it has all the time that the others leave.
+    names = [name for name in reversed(BENCHES) if is_there(name) and (name != "l0" or _has_instructions())]
     for number, name in enumerate(names):
         share = None if ends is None else (ends - time.monotonic()) / (len(names) - number)
         output.say(f"{name} ..." if share is None else f"{name} ... (at most {share:.0f} s)")
