@@ -19,7 +19,6 @@ from nightschool.bench.result import Measure, Record
 from nightschool.cli import bench_all
 from nightschool.cli.bench_run import BENCHES, Bench
 
-
 RUNS = count(1)
 
 
