@@ -1,11 +1,11 @@
-"""The peer that everybody has: transformers' own `generate`, greedy, left-padded into one batch, as its documentation does."""
+"""The peer that everybody has: transformers' own `generate`, greedy, left-padded into one batch as documented."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-from peer_work import Answer, Cannot, Job, serve, timed
+from peer_work import Answer, Cannot, Job, serve, timed  # type: ignore[import-not-found]
 
 
 def loaded(folder: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from peer_work import Answer, Cannot, Job, serve, timed
+from peer_work import Answer, Cannot, Job, serve, timed  # type: ignore[import-not-found]
 
 
 def work(job: Job) -> Answer:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from peer_work import Answer, Job, are_json, serve, timed
+from peer_work import Answer, Job, are_json, serve, timed  # type: ignore[import-not-found]
 
 
 def work(job: Job) -> Answer:

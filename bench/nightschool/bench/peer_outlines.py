@@ -1,16 +1,17 @@
 """The peer of grammars: outlines' own generator over a transformers model, with its own default backend.
 
-One schema serves a whole batch; different ones it must take one by one. A compile that lasts longer than the limit is cut
-by the parent, and this process with it.
+One schema serves a whole batch; different ones it must take one by one. A compile that lasts longer than the limit is cut,
+and this process with it.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Any
 
-from peer_generate import generated, loaded
-from peer_work import Answer, Cannot, Job, are_json, serve, timed
+from peer_generate import generated, loaded  # type: ignore[import-not-found]
+from peer_work import Answer, Cannot, Job, are_json, serve, timed  # type: ignore[import-not-found]
 
 
 def work(job: Job) -> Answer:
@@ -30,10 +31,12 @@ def work(job: Job) -> Answer:
     groups = [(job.schemas[0], asked)] if one else [*zip(job.schemas, [[text] for text in asked], strict=True)]
     compiling, spent, texts = 0.0, 0.0, list[str]()
     for schema, prompts in groups:
-        seconds, generator = timed(lambda schema=schema: outlines.Generator(bound, outlines.json_schema(schema)))  # type: ignore[misc]
+        signal.setitimer(signal.ITIMER_REAL, job.limit)  # ends this process: no library lets itself be interrupted
+        seconds, generator = timed(lambda schema=schema: outlines.Generator(bound, outlines.json_schema(schema)))
+        signal.setitimer(signal.ITIMER_REAL, 0)
         compiling += seconds
         seconds, out = timed(
-            lambda generator=generator, prompts=prompts: generator.batch(prompts, max_new_tokens=job.gen)  # type: ignore[misc]
+            lambda generator=generator, prompts=prompts: generator.batch(prompts, max_new_tokens=job.gen)
         )
         spent += seconds
         texts += out
@@ -46,7 +49,7 @@ def _free(model: Any, job: Job, lengths: list[int], *, one: bool) -> float | Non
     """Free decoding of as many steps, in one batch as it was; None where the batch was none."""
     if not one:
         return None
-    return generated(model, job.prompts, max(lengths), least=max(lengths))[0]
+    return float(generated(model, job.prompts, max(lengths), least=max(lengths))[0])
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from peer_work import Answer, Job, are_json, serve, timed
+from peer_work import Answer, Job, are_json, serve, timed  # type: ignore[import-not-found]
 
 
 def work(job: Job) -> Answer:
@@ -26,7 +26,8 @@ def work(job: Job) -> Answer:
             for row in range(len(prompts))
         ]
         asked = [{"prompt_token_ids": ids} for ids in prompts]
-        return timed(lambda: model.generate(asked, params, use_tqdm=False))
+        spent: tuple[float, list[object]] = timed(lambda: model.generate(asked, params, use_tqdm=False))
+        return spent
 
     run(job.warm, 2, [])
     seconds, outs = run(job.prompts, job.gen, job.schemas)

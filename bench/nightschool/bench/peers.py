@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -166,6 +167,9 @@ def _turn(side: str, python: str, files: Sequence[str], limit: float, told: Told
         return
     except OSError as error:
         told.why = f"{python}: {error.strerror}"
+        return
+    if ran.returncode == -signal.SIGALRM:
+        told.why = "a compile was cut at the limit"
         return
     try:
         answer: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
