@@ -1,10 +1,10 @@
 """What a grammar costs: its building, its compiling, its masks; and constrained decoding beside free, on the loaded model.
 
 For each grammar, on the model's own vocabulary: `build` makes our grammar of its source, `compile` makes a matcher of it
-from scratch, `open` one of a grammar that was seen before, `fill` is one mask for one row on the way along a reply that
-is drawn evenly from what the masks allow, `forced` the share of that reply's tokens which the grammar left no choice
-about. `constrained` against `free` is a ratio of tokens a second of one run, the two by turns, over the same number of
-rows and about as many tokens. `valid` is the share of replies that finished inside their grammar.
+from scratch, `open` one of a grammar that was seen before, `fill` is one mask for one row on the way along a reply that is
+drawn evenly from what the masks allow, `forced` the share of that reply's tokens which the grammar left no choice about.
+`constrained / free` is a ratio of tokens a second of one run, the two by turns, with as many rows and about as many
+tokens, with the prompts and without. `valid` is the share of replies that finished inside their grammar.
 """
 
 from __future__ import annotations
