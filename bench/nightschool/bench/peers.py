@@ -209,7 +209,7 @@ def _above(one: Told) -> tuple[float, ...]:
 def _against(
     mine: Told, other: Told, name: str, read: Callable[[Told, str], tuple[float, ...]], params: Mapping[str, Value]
 ) -> Measure:
-    """The ratio of a peer's seconds to ours, turn by turn; none where ours are not above nothing."""
+    """The ratio of a peer's seconds to ours, turn by turn; none where either is not above nothing (noise, not speed)."""
     pairs = zip(read(mine, name), read(other, name), strict=False)
-    ratios = tuple(theirs / ours for ours, theirs in pairs if ours > 0)
+    ratios = tuple(theirs / ours for ours, theirs in pairs if ours > 0 and theirs > 0)
     return Measure(f"{name}, peer / ours", "ratio", ratios, "higher", params, other.why)
