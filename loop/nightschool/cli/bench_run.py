@@ -52,6 +52,11 @@ BENCHES = {
         "What the loop itself costs an iteration, with an engine that answers at once.",
         {"tasks": 100, "pages": 50, "iterations": 3},
     ),
+    "peers": Bench(
+        "peers",
+        "Our engine beside transformers, outlines, mlx-lm, vLLM and llama.cpp, by turns.",
+        {"peers": "generate", "tasks": "free", "batch": 4, "gen": 8, "repeats": 1},
+    ),
 }
 
 Repeats = Annotated[int | None, typer.Option(min=1, help="Samples of each figure (default: the bench's own).")]
