@@ -108,14 +108,14 @@ def _style(more: dict[str, object] | None = None) -> Iterator[None]:
         **(more or {}),
     }
     with matplotlib.rc_context(settings), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        warnings.filterwarnings("ignore", message="Glyph .* missing|constrained_layout not applied")
         yield
 
 
 def _figure(found: Sequence[Panel], width: float, titled: bool = False) -> Figure:
     from matplotlib.figure import Figure
 
-    heights = [_height(panel) + 0.35 * titled for panel in found]
+    heights = [_height(panel, width) + 0.35 * titled for panel in found]
     figure = Figure(figsize=(width, sum(heights)), layout="constrained")
     parts = figure.subfigures(len(found), 1, squeeze=False, height_ratios=heights)
     for part, panel in zip(parts[:, 0], found, strict=True):
@@ -125,20 +125,22 @@ def _figure(found: Sequence[Panel], width: float, titled: bool = False) -> Figur
     return figure
 
 
-def _height(panel: Panel) -> float:
-    return LINES if panel.x else BAR * len(panel.series[0].points) + 0.25
+def _height(panel: Panel, width: float) -> float:
+    if panel.x:
+        return LINES + 0.2 * (len(panel.series) / (3 if width == WIDE else 1))
+    return BAR * len(panel.series[0].points) + 0.25
 
 
 def _draw(axis: Axes, panel: Panel, width: float) -> None:
     for side in ("top", "right", "bottom", "left"):
         axis.spines[side].set_visible(False)
     if panel.x:
-        _lines(axis, panel)
+        _lines(axis, panel, 3 if width == WIDE else 1)
     else:
         _bars(axis, panel, 44 if width == WIDE else 22)
 
 
-def _lines(axis: Axes, panel: Panel) -> None:
+def _lines(axis: Axes, panel: Panel, columns: int) -> None:
     """A line through the means, and every sample as a dot."""
     for number, series in enumerate(panel.series):
         hue = HUES[number % len(HUES)]
@@ -154,7 +156,7 @@ def _lines(axis: Axes, panel: Panel) -> None:
     axis.legend(
         loc="lower left",
         bbox_to_anchor=(-0.01, 1.0),
-        ncols=3,
+        ncols=columns,
         frameon=False,
         borderpad=0,
         handlelength=1.2,

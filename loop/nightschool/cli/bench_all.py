@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 QUICK_SECONDS = 290.0
 """What all benches together may take with --quick."""
+RESERVED = 45.0
+"""Of these, what each bench leaves to every one after it."""
 
 
 def add(app: typer.Typer) -> None:
@@ -47,10 +49,10 @@ def every(
     asked = Asked(model, models, backend, repeats, quick)
     ends = time.monotonic() + QUICK_SECONDS if quick else None
     records = []
-    # The first of the table is the longest: last, it has all the time that the others leave.
+    # The first of the table are the longest: last, they have the time that the others leave.
     names = [name for name in reversed(BENCHES) if is_there(name) and (name != "l0" or _has_instructions())]
     for number, name in enumerate(names):
-        share = None if ends is None else (ends - time.monotonic()) / (len(names) - number)
+        share = None if ends is None else max(ends - time.monotonic() - RESERVED * (len(names) - number - 1), 0.01)
         output.say(f"{name} ..." if share is None else f"{name} ... (at most {share:.0f} s)")
         if record := _apart(name, asked, share):
             records.append(record)

@@ -34,7 +34,7 @@ BENCHES = {
     "throughput": Bench(
         "throughput",
         "Tokens a second, of prompts and of replies, by batch width and length.",
-        {"batch": "1,8", "prompt": 128, "gen": 16, "repeats": 2},
+        {"batch": "1,4", "prompt": 64, "gen": 8, "repeats": 2},
     ),
     "startup": Bench(
         "startup", "What a context costs before the first useful token: cold, warm, from disk, second turn."
