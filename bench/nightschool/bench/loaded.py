@@ -6,7 +6,6 @@ model does, and no bench reaches into it: replies are asked for at a length, and
 
 from __future__ import annotations
 
-import json
 import resource
 import sys
 import time
@@ -17,8 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nightschool.bench.result import Model
-from nightschool.disk.errors import Problem
-from nightschool.disk.files import read_text
 
 if TYPE_CHECKING:
     from nightschool.engine.engine import Engine
@@ -138,19 +135,3 @@ def watts() -> float | None:
     from nightschool.engine.device import this_device
 
     return this_device().power.watts
-
-
-def kv_bytes(spec: ModelSpec) -> int | None:
-    """Bytes of keys and values of one token in the model's own dtype, by its config.json; None where it is not plain."""
-    try:
-        config = json.loads(read_text(spec.folder / "config.json"))
-    except (Problem, ValueError):
-        return None
-    config = config.get("text_config", config)
-    layers, heads = config.get("num_hidden_layers"), config.get("num_key_value_heads")
-    size = config.get("head_dim") or config.get("hidden_size", 0) // max(config.get("num_attention_heads") or 1, 1)
-    odd = any(kind != "full_attention" for kind in config.get("layer_types") or ())
-    wide = {"float32": 4, "bfloat16": 2, "float16": 2}.get(config.get("dtype") or config.get("torch_dtype") or "")
-    if not (layers and heads and size and wide) or odd:
-        return None
-    return int(2 * layers * heads * size * wide)

@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from nightschool.bench.loaded import WORDS, find, kv_bytes
+from nightschool.bench.l0_cost import kv_bytes
+from nightschool.bench.loaded import WORDS, find
 from nightschool.bench.result import Measure, Model, Record, record, this_machine
 from nightschool.disk.errors import MachineProblem, Problem
 from nightschool.disk.files import read_text
